@@ -128,7 +128,8 @@ static int check_lists(struct rlockd *rlockd)
     char error[ERROR_SIZE];
 
     if (!cors_list_is_valid(rlockd->config.cors_origins)) {
-        fprintf(stderr, "rlockd: --cors-origins: must be origins such as https://example.com, "
+        fprintf(stderr, "rlockd: --cors-origins: must be origins such as https://example.com, as "
+                        "a browser sends them (small letters, no path, no port 443 of https), "
                         "with commas between them, or *\n");
         return -1;
     }
@@ -178,6 +179,8 @@ static int check_settings(struct rlockd *rlockd)
                 CONNECTIONS_PER_WORKER_MIN);
         return -1;
     }
+    if (config->long_wait_ms > 0 && config->long_wait_ms < 1000) /* as --help says */
+        return refuse("--long-wait-ms: must be 0, or at least 1000");
     if (redis_settings_read(&rlockd->redis_url, config) != 0 ||
         redis_settings_check_quorum(&rlockd->config, &rlockd->redis_url) != 0)
         return -1;

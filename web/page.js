@@ -67,6 +67,8 @@ async function take() {
   let wait = refreshMs();
   try {
     const {body, ageMs} = await SHOWN[state.view]({...state, signal});
+    if (signal.aborted) // by a question whose failure the view bears
+      return;
     draw(body, place);
     get("main").removeAttribute("aria-busy");
     takenAt = performance.now() - (ageMs ?? 0);

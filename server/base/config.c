@@ -14,7 +14,8 @@
 const struct setting config_settings[] = {
     {"listen", "RLOCKD_LISTEN", "HOST:PORT", KIND_LISTEN, FIELD(listen_host),
      FITTING(0, listen_host), "127.0.0.1:7400",
-     "where to listen; [ADDRESS]:PORT for IPv6, :PORT for every address, port 0: any free one"},
+     "where to listen; [ADDRESS]:PORT for IPv6, :PORT for every IPv4 address, [::]:PORT for\n"
+     "those of IPv6, too, port 0: any free one"},
     {"redis", "RLOCKD_REDIS", "URL", KIND_TEXT, FIELD(redis_url), FITTING(0, redis_url), "",
      "redis://[USER:PASSWORD@]HOST[:PORT][/DB], a single Redis;\n"
      "redis-sentinel://[USER:PASSWORD@]HOST[:PORT],…/MASTER[/DB], the hosts are Sentinels;\n"

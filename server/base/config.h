@@ -22,7 +22,7 @@
 #define CONFIG_LEASE_MAX_MS INT64_C(31622400000)
 
 struct config {
-    char listen_host[CONFIG_HOST_SIZE];    /* without brackets; empty: every address */
+    char listen_host[CONFIG_HOST_SIZE];    /* without brackets; empty: every IPv4 address */
     uint16_t listen_port;                  /* 0: any free port */
     char redis_url[CONFIG_REDIS_URL_SIZE]; /* unchecked; empty: the embedded Redis */
     /* Unchecked; files are paths; empty: none */

@@ -209,9 +209,9 @@ static histogram_bounds_us histogram_bounds = {
     50000, 100000, 250000, 500000, 1000000, 2500000, 5000000, 10000000, 60000000};
 
 /* Every status that rlockd or the HTTP library answers with; the last slot is for any other. */
-static const int statuses[METRIC_STATUSES - 1] = {200, 201, 204, 400, 401, 403, 404, 405,
-                                                  409, 410, 411, 412, 413, 414, 415, 422,
-                                                  423, 429, 431, 499, 500, 501, 503};
+static const int statuses[METRIC_STATUSES - 1] = {200, 201, 204, 304, 400, 401, 403, 404,
+                                                  405, 409, 410, 411, 412, 413, 414, 415,
+                                                  422, 423, 429, 431, 499, 500, 501, 503};
 
 int metrics_init(struct metrics *metrics, size_t route_count)
 {

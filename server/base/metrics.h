@@ -92,7 +92,7 @@ enum histogram {
     HISTOGRAM_COUNT
 };
 
-enum { METRIC_STATUSES = 24 };
+enum { METRIC_STATUSES = 25 };
 
 struct quorum_counts;
 

@@ -131,6 +131,11 @@ static void test_wrong_flags(struct world *w)
         {"--max-connections", "15"},
         {"--max-connections", "1000001"},
         {"--log-level", "loud"},
+        {"--long-wait-ms", "999"},
+        {"--cors-origins", "https://Example.com"},
+        {"--cors-origins", "https://a.example:443"},
+        {"--cors-origins", "http://b.example, http://a.example:80"},
+        {"--cors-origins", "https://a.example?x"},
         {"--no-such-flag", "1"},
     };
 
