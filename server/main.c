@@ -128,9 +128,10 @@ static int check_lists(struct rlockd *rlockd)
     char error[ERROR_SIZE];
 
     if (!cors_list_is_valid(rlockd->config.cors_origins)) {
-        fprintf(stderr, "rlockd: --cors-origins: must be origins such as https://example.com, as "
-                        "a browser sends them (small letters, no path, no port 443 of https), "
-                        "with commas between them, or *\n");
+        fprintf(stderr,
+                "rlockd: --cors-origins: must be origins such as https://example.com, as "
+                "a browser sends them (small letters, no path, no port 443 of https), "
+                "with commas between them, or *\n");
         return -1;
     }
     if (!origin_names_are_valid(rlockd->config.server_names)) {

@@ -104,6 +104,13 @@ static void on_redis_down(void *arg)
     note_readiness(worker);
 }
 
+static bool may_grant(void *arg, const struct topology_node *node)
+{
+    const struct worker *worker = arg;
+
+    return store_may_grant(worker->store, node);
+}
+
 /* --- draining ----------------------------------------------------------------------------- */
 
 static void close_door(struct worker *worker)
@@ -221,6 +228,7 @@ static bool start_storage(struct worker *worker)
         .heartbeat_channel = lock_probe_heartbeat_channel(&worker->probe),
         .up = on_redis_up,
         .down = on_redis_down,
+        .may_grant = may_grant,
         .arg = worker};
 
     worker->topology = topology_new(&topology_options);

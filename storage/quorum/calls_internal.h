@@ -186,8 +186,8 @@ void quorum_call_repeat(struct quorum_call *call, enum script script,
  * server, also after the answer, within `ttl_ms` of the round's begin. */
 void quorum_call_insist(struct quorum_call *call, enum script script,
                         const struct script_args *args, int64_t ttl_ms);
-/* For how long the end of a lease may be repeated: as long as each server that has confirmed the
- * end remembers it. After that the token may be used for another lease. */
+/* For how long the end of a lease may be repeated: as long as each server that has confirmed
+ * the end remembers it. After that the token may be used for another lease. */
 int64_t quorum_memory_ms(int64_t window_ms);
 /* Empty ARGV and KEYS, which stay with the call. */
 struct script_args *quorum_call_make_args(struct quorum_call *call);

@@ -371,8 +371,8 @@ static const struct call_word watch_words[] = {
 
 static bool lacks_watched(const struct quorum_call *call, const struct node_reply *reply)
 {
-    return reply->word == NODE_GONE || reply->word == NODE_LAPSED ||
-           reply->word == NODE_BUSY || reply->word == NODE_RESTARTED ||
+    return reply->word == NODE_GONE || reply->word == NODE_LAPSED || reply->word == NODE_BUSY ||
+           reply->word == NODE_RESTARTED ||
            (reply->word == NODE_HELD && reply->value != call->ask.token);
 }
 

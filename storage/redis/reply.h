@@ -18,7 +18,8 @@ enum redis_refusal {
     REDIS_REFUSED_OUT_OF_MEMORY,
     REDIS_REFUSED_WRONG_TYPE, /* a key holds another type than the command is for */
     REDIS_REFUSED_PERMISSION,
-    REDIS_QUARANTINED,   /* too few servers of a quorum give votes, so soon after their start */
+    REDIS_QUARANTINED,   /* the server grants no lease so soon after its start; of a quorum too
+                            many servers */
     REDIS_NOT_REPLICATED /* of REDIS_UNKNOWN: executed, and too few replicas have it */
 };
 

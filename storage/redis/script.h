@@ -84,7 +84,8 @@ struct script_row {
     const char *sha1; /* SHA-1 of the text, for EVALSHA */
     const char *text;
     size_t len;
-    bool sync; /* its reply waits for the replicas of --sync-replicas */
+    bool sync;   /* its reply waits for the replicas of --sync-replicas */
+    bool grants; /* may grant a lease */
 };
 
 /* As it is sent to a Redis that keeps every key. */

@@ -7,6 +7,7 @@
 -- REPLY busy remaining_ms field holds text token
 -- REPLY ended reason session_id kind forced_by
 -- sync yes
+-- grants yes
 --
 --   lock     hash of holder field -> holds; its TTL is that of the lease
 --   counter  the last fencing token      queue  of a fair lock of that name

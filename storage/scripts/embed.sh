@@ -1,5 +1,6 @@
 #!/bin/sh
-# embed.sh rows FILE.lua...: one C table row a script: {"name", "sha1", "text", length, sync},
+# embed.sh rows FILE.lua...: one C table row a script: {"name", "sha1", "text", length, sync,
+# grants},
 # embed.sh cluster-rows FILE.lua...: the same, of the scripts as they are sent to a cluster;
 # shard-rows: to a cluster where messages go to the shard only; quorum-rows: to a node of a
 # quorum
@@ -32,7 +33,8 @@
 # each item of a flat list in a reply, SCRIPT_REPLY_ITEM_NAME, SCRIPT_REPLY_ITEM_VALUES.
 #
 # A line `-- sync yes` or `-- sync no` in a script says whether its reply waits for the replicas
-# of --sync-replicas: yes, where a client relies on what the script did.
+# of --sync-replicas: yes, where a client relies on what the script did. A line `-- grants yes`
+# says that it may grant a lease, which a quarantine forbids.
 #
 # Redis finds a script by the SHA-1 of its bytes: what would not come through a C string
 # unchanged is refused.
@@ -76,7 +78,7 @@ enums() {
 
 row() {
     [ -f "$1" ] || {
-        printf '{"%s", "", "", 0, false},\n' "$(basename "$1" .lua)"
+        printf '{"%s", "", "", 0, false, false},\n' "$(basename "$1" .lua)"
         return
     }
     expand "$1"
@@ -89,10 +91,11 @@ row() {
         '-- sync no') sync=false ;;
         *) echo "$1: one line must be \`-- sync yes\` or \`-- sync no\`" >&2 && exit 1 ;;
     esac
+    grants=$(grep -qx -- '-- grants yes' "$1" && echo true || echo false)
     sha1=$(sha1sum < "$whole")
     printf '{"%s", "%s",\n' "$(basename "$1" .lua)" "${sha1%% *}"
     sed -e 's/[\\"?]/\\&/g' -e 's/.*/ "&\\n"/' "$whole"
-    printf ' , %d, %s},\n' "$size" "$sync"
+    printf ' , %d, %s, %s},\n' "$size" "$sync" "$grants"
 }
 
 form=${1#*-} cluster='' shard='' quorum=''

@@ -5,6 +5,7 @@
 -- KEYS as acquire.lua
 -- ARGV as acquire.lua [lost_ms]
 -- sync yes
+-- grants yes
 --
 --   KEYS, ARGV, replies  those of acquire.lua; queue: see lib/fair_queue.lua. Busy is also a
 --                        lock that is free and whose turn is another waiter's: its place is

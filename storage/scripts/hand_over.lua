@@ -5,6 +5,7 @@
 -- ARGV as rw_hand_over.lua
 -- REPLY [] session_id granted [token]
 -- sync yes
+-- grants yes
 --
 --   lease_id, record, window_ms  of the lease that is released: see release.lua
 --   next_id, next_record         of the waiter, a lease of kind lock or fair without an owner

@@ -6,6 +6,7 @@
 -- REPLY granted|held as acquire.lua to record free_permits [next_end_ms]
 -- REPLY ended as acquire.lua
 -- sync yes
+-- grants yes
 --
 --   semaphore    free permits
 --   timeouts     zset of permit id -> end in epoch ms

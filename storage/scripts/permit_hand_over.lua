@@ -5,6 +5,7 @@
 -- ARGV as rw_hand_over.lua to keep_ms [unseen] [own_listeners]
 -- REPLY [] session_id granted
 -- sync yes
+-- grants yes
 --
 --   timeouts       zset of permit id -> end in epoch ms
 --   waiters        zset of lease id -> deadline in epoch ms

@@ -5,6 +5,7 @@
 -- KEYS as acquire.lua
 -- ARGV as acquire.lua
 -- sync yes
+-- grants yes
 --
 --   KEYS, ARGV  those of acquire.lua; lock: see lib/readers.lua
 --

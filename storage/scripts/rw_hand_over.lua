@@ -6,6 +6,7 @@
 -- ARGV lease_id window_ms channel next_id ttl_ms record_text keep_ms fencing_ttl_ms [unseen] [own_listeners] [timed]
 -- REPLY [] as hand_over.lua
 -- sync yes
+-- grants yes
 --
 --   KEYS, ARGV  those of hand_over.lua, without the queue; lock: see lib/readers.lua
 --

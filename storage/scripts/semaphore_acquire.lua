@@ -6,6 +6,7 @@
 -- REPLY granted|replayed value permits
 -- REPLY busy value
 -- sync yes
+-- grants yes
 --
 --   counter      free permits
 --   timeouts     the ends of permits: a plain semaphore has no such key

@@ -8,6 +8,7 @@
 -- REPLY ended as acquire.lua
 -- REPLY wrong-kind|upgrade|too-many|many-reads number
 -- sync yes
+-- grants yes
 --
 --   KEYS, ARGV  those of acquire.lua, the keys for each lock; the locks are sorted by name, and
 --               their records end in ":m"

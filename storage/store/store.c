@@ -128,6 +128,12 @@ static bool is_node_marked(void *arg, const struct topology_node *node)
     return marker_node_is_read(store->marker, node);
 }
 
+bool store_may_grant(const struct store *store, const struct topology_node *node)
+{
+    return store->options.config->quarantine_ms == 0 ||
+           marker_node_quarantine_ms(store->marker, node) == 0;
+}
+
 static bool is_node_quarantined(void *arg, const struct topology_node *node)
 {
     const struct store *store = arg;

@@ -74,6 +74,9 @@ enum names_fitness store_check_names(const struct store *store, const char *cons
  * leases are granted. `name` as clients say it; NULL: the longest of all objects. */
 int64_t store_quarantine_ms(const struct store *store, const char *name);
 
+/* The same of one node: whether leases are granted there. */
+bool store_may_grant(const struct store *store, const struct topology_node *node);
+
 /* The state of a server of a quorum, for /readyz. */
 struct store_member {
     const struct topology_node *node; /* NULL begins, and is the end */

@@ -40,6 +40,7 @@ struct cluster_call *cluster_call_new(struct cluster *cluster, const struct scri
                                   .done = done,
                                   .arg = arg,
                                   .asked_ns = clock_ns(),
+                                  .refusal = REDIS_REFUSED_UNAVAILABLE,
                                   .key_count = key_count,
                                   .arg_count = arg_count};
     char *memory = (char *)call->texts + texts_size;
@@ -64,7 +65,7 @@ void cluster_calls_refuse(void *arg)
     DL_FOREACH_SAFE(calls, call, next) {
         const struct redis_result result = {
             .outcome = REDIS_REFUSED,
-            .refusal = REDIS_REFUSED_UNAVAILABLE,
+            .refusal = call->refusal,
             .sent_ns = call->asked_ns,
             .server = call->node != NULL ? redis_link_server(call->node->node.commands)
                                          : &nobody};

@@ -15,7 +15,8 @@ struct cluster_call {
     uint16_t slot; /* REDIS_SLOTS: a call for one node, which goes nowhere else */
     uint8_t moves;
     bool is_command;
-    enum script script; /* a command has none, and no keys apart from its arguments */
+    enum redis_refusal refusal; /* of a call that is refused here */
+    enum script script;         /* a command has none, and no keys apart from its arguments */
     size_t key_count, arg_count;
     struct script_text texts[]; /* and the texts that the arguments point to */
 };

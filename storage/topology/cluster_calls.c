@@ -53,13 +53,36 @@ static void send(struct cluster_call *call)
 
 /* --- holds -------------------------------------------------------------------------------- */
 
+/* The owner of a slot may have changed since it was asked whether leases are granted there. */
+static bool may_grant(const struct cluster *cluster, const struct cluster_node *node)
+{
+    const struct topology_options *options = &cluster->topology.options;
+
+    return options->may_grant == NULL || node == NULL ||
+           options->may_grant(options->arg, &node->node);
+}
+
+/* The next call that waited and may be sent; refuses what may not. */
+static struct cluster_call *take_held(struct cluster *cluster, struct slot_hold *hold)
+{
+    bool grants = may_grant(cluster, cluster->owners[hold->slot]);
+    struct cluster_call *call;
+
+    while ((call = cluster_take_held(cluster, hold)) != NULL && !grants && !call->is_command &&
+           script_row(call->script)->grants) {
+        call->refusal = REDIS_QUARANTINED;
+        cluster_call_refuse(call);
+    }
+    return call;
+}
+
 /* Everything that waited is sent: no callback comes of that before this returns. */
 static void release_hold(struct cluster *cluster, struct slot_hold *hold)
 {
     struct cluster_call *call;
 
     HASH_DEL(cluster->holds, hold);
-    while ((call = cluster_take_held(cluster, hold)) != NULL)
+    while ((call = take_held(cluster, hold)) != NULL)
         send(call);
     free(hold);
 }
@@ -79,8 +102,13 @@ static void try_hold(struct cluster *cluster, struct slot_hold *hold)
         release_hold(cluster, hold);
         return;
     }
+    struct cluster_call *first = take_held(cluster, hold);
+    if (first == NULL) {
+        release_hold(cluster, hold);
+        return;
+    }
     hold->is_probing = true;
-    send(cluster_take_held(cluster, hold));
+    send(first);
 }
 
 static bool is_late(const struct cluster_call *call)

@@ -46,6 +46,8 @@ struct topology_options {
     /* The topology refuses some commands from now on. Where it lost a connection, it first
      * calls back for every command that was pending there, and then calls down(). */
     void (*down)(void *arg);
+    /* Whether a lease may be granted at this node of a cluster, which a call was moved to. */
+    bool (*may_grant)(void *arg, const struct topology_node *node);
     void *arg;
 };
 

@@ -129,7 +129,8 @@ def ctrl_z_without_job_control_does_nothing(world, front):
 def stopped_for_too_long_is_lost(world, front):
     lock = name()
     with terminal(world, front) as tty:
-        tty.type(f"$rlock run -t {1 + PATIENCE}s -k 300ms {lock} sh -c 'echo u\"\"p; read x'\n".encode())
+        command = f"$rlock run -t {1 + PATIENCE}s -k 300ms {lock} sh -c 'echo u\"\"p; read x'\n"
+        tty.type(command.encode())
         tty.expect(b"up")
         tty.type(b"\x1a")
         tty.expect(b"Stopped")

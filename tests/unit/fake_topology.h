@@ -60,13 +60,14 @@ void topology_subscribe(struct topology *asked, struct subscription *subscriptio
 
 void topology_unsubscribe(struct topology *asked, struct subscription *subscription)
 {
-    size_t i = 0;
-
-    while (i < CHANNELS && asked->channels[i].owner != subscription)
-        i++;
-    assert_in_range(i, 0, CHANNELS - 1);
-    asked->channels[i].owner = NULL;
-    subscription->channel = NULL;
+    for (size_t i = 0; i < CHANNELS; i++) {
+        if (asked->channels[i].owner == subscription) {
+            asked->channels[i].owner = NULL;
+            subscription->channel = NULL;
+            return;
+        }
+    }
+    fail_msg("it is not subscribed to");
 }
 
 bool subscription_is_live(const struct subscription *subscription)

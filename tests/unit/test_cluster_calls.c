@@ -36,6 +36,8 @@ static struct redis_link links[MASTERS];
 static struct sent sent[SENT_MAX];
 static size_t sent_count, maps; /* that were asked for */
 static char ended[64];          /* the words of the calls that have ended */
+static const struct cluster_node *quarantined;
+static enum redis_refusal refusal; /* of the last call that has ended */
 static const struct redis_server server;
 
 /* --- what the calls need ------------------------------------------------------------------ */
@@ -110,6 +112,12 @@ void cluster_slot_moved(struct cluster *asked, uint16_t slot, struct cluster_nod
 
 /* --- the tests ---------------------------------------------------------------------------- */
 
+static bool may_grant(void *arg, const struct topology_node *node)
+{
+    (void)arg;
+    return quarantined == NULL || node != &quarantined->node;
+}
+
 static const struct redis_tag tag = {"lock", 4};
 
 static int set_up(void **state)
@@ -121,6 +129,8 @@ static int set_up(void **state)
     loop.now_ns = clock_ns();
     cluster.topology.options.loop = &loop;
     cluster.topology.options.metrics = &metrics;
+    cluster.topology.options.may_grant = may_grant;
+    quarantined = NULL;
     cluster_calls_init(&cluster);
     for (int i = 0; i < MASTERS; i++) {
         links[i].number = i;
@@ -145,6 +155,7 @@ static int tear_down(void **state)
 
 static void on_end(void *arg, const struct redis_result *result)
 {
+    refusal = result->refusal;
     snprintf(ended + strlen(ended), sizeof(ended) - strlen(ended), "%s%s ",
              result->outcome == REDIS_DONE ? "" : "no ", (const char *)arg);
 }
@@ -158,14 +169,19 @@ static void ask(const char *word)
     cluster_command(&cluster.topology, &tag, &command, on_end, (void *)word);
 }
 
-static void ask_script(void)
+static void ask_script_of(enum script script, const char *word)
 {
     struct script_args args;
 
     args_init(&args);
     args_key(&args, 0, tag.text, tag.len);
-    const struct script_call call = script_call_make(SCRIPT_RELEASE, &args);
-    cluster_script(&cluster.topology, &call, on_end, "script");
+    const struct script_call call = script_call_make(script, &args);
+    cluster_script(&cluster.topology, &call, on_end, (void *)word);
+}
+
+static void ask_script(void)
+{
+    ask_script_of(SCRIPT_RELEASE, "script");
 }
 
 /* The call that was sent as this one of all is answered. `error` NULL: it is done. */
@@ -305,6 +321,30 @@ static void a_script_that_waits_for_its_slot_follows_the_slot(void **state)
     assert_string_equal(ended, "script ");
 }
 
+/* As after a failover, where the new master may lack the last leases of the former one. */
+static void no_lease_is_granted_at_a_new_master_in_quarantine(void **state)
+{
+    (void)state;
+    quarantined = &masters[1];
+    ask_script_of(SCRIPT_ACQUIRE, "first");
+    ask_script_of(SCRIPT_ACQUIRE, "second");
+    ask_script();
+    answer_moved(0);
+    answer_moved(1);
+    ask_script_of(SCRIPT_HAND_OVER, "third");
+    answer_moved(2);
+    pass_time();
+    assert_string_equal(ended, "no first no second ");
+    assert_int_equal(refusal, REDIS_QUARANTINED);
+    expect_sent(3, 1, "script");
+    answer(3, NULL);
+    pass_time();
+    assert_string_equal(ended, "no first no second script no third ");
+    ask_script_of(SCRIPT_ACQUIRE, "later"); /* its caller has asked */
+    expect_sent(4, 1, "script");
+    answer(4, NULL);
+}
+
 static void a_call_that_is_moved_on_and_on_ends(void **state)
 {
     enum { MOVES = 5 };
@@ -356,6 +396,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(redirected_calls_come_before_later_calls, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_script_that_waits_for_its_slot_follows_the_slot,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(no_lease_is_granted_at_a_new_master_in_quarantine,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_call_that_is_moved_on_and_on_ends, set_up, tear_down),
         cmocka_unit_test_setup_teardown(errors_that_ask_for_the_map, set_up, tear_down),

@@ -86,8 +86,9 @@ def state_shown(node):
     holds = ",".join(f"{hold.lease}/{hold.token}/{hold.attempt}.{hold.round}/{hold.was}/"
                      f"{hold.since}/{int(hold.claimed)}" for hold in node.holds) or "-"
     session = node.session.state if node.session else "-"
+    lapsed = ",".join(sorted(lease for lease, _ in node.lapsed)) or "-"
     return (f"counter={node.counter} holds={holds} spent={','.join(sorted(node.spent)) or '-'} "
-            f"lapsed={','.join(sorted(lease for lease, _ in node.lapsed)) or '-'} session={session} "
+            f"lapsed={lapsed} session={session} "
             f"quarantine={node.votes_from}")
 
 

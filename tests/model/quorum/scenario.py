@@ -33,8 +33,8 @@ class Scenario(NamedTuple):
     counters: tuple = ()    # at the beginning, of the nodes
     granted: tuple = ()     # before the beginning: (lease, token, until), as answered
     repairs: tuple = ()     # (lease, token, node): repairs under way at the beginning
-    releases: tuple = ()    # (lease, node): releases of an earlier lease with the token, which a
-                            # front end sends for longer than the end is remembered
+    releases: tuple = ()    # (lease, node): releases of an earlier lease with the token, which
+                            # a front end sends for longer than the end is remembered
     lapsed: tuple = ()      # (lease, operation, node): votes that have ended by time, and that
                             # their request withdraws at the beginning
     readers: frozenset = frozenset()  # leases that read; all others exclude
