@@ -320,35 +320,45 @@ static int watchdog_tick(struct rlockd *rlockd)
     return (int)((rlockd->watchdog_at_ns - now_ns) / CLOCK_NS_PER_MS) + 1;
 }
 
+/* What has to be done as long as workers run. Returns the ms until the next call; -1: none is
+ * needed. */
+static int tick(struct rlockd *rlockd)
+{
+    int redis_ms = rlockd->embedded ? redis_embedded_tick(rlockd->embedded) : -1;
+    int watchdog_ms = watchdog_tick(rlockd);
+
+    return redis_ms >= 0 && (watchdog_ms < 0 || redis_ms < watchdog_ms) ? redis_ms
+                                                                       : watchdog_ms;
+}
+
 static void supervise(struct rlockd *rlockd)
 {
     struct pollfd signals = {.fd = rlockd->signal_fd, .events = POLLIN};
 
-    for (;;) {
-        int redis_ms = rlockd->embedded ? redis_embedded_tick(rlockd->embedded) : -1;
-        int watchdog_ms = watchdog_tick(rlockd);
-        bool redis_is_first = redis_ms >= 0 && (watchdog_ms < 0 || redis_ms < watchdog_ms);
-        poll(&signals, 1, redis_is_first ? redis_ms : watchdog_ms);
-        if (read_signals(rlockd))
-            return;
-    }
+    do {
+        poll(&signals, 1, tick(rlockd));
+    } while (!read_signals(rlockd));
 }
 
-/* Waits for the end of a worker, which may drain for long: so with signs of life. */
+/* Waits for the end of a worker. It may serve and drain for minutes, so its Redis is looked
+ * after meanwhile, and SIGHUP is obeyed. */
 static void join(struct rlockd *rlockd, pthread_t thread)
 {
+    enum { SIGNALS_MS = 250 }; /* how often signals are looked for */
     struct timespec until;
-    int wait_ms;
 
-    while ((wait_ms = watchdog_tick(rlockd)) >= 0) {
+    for (;;) {
+        int wait_ms = tick(rlockd);
+        if (wait_ms < 0 || wait_ms > SIGNALS_MS)
+            wait_ms = SIGNALS_MS;
         clock_gettime(CLOCK_MONOTONIC, &until);
         int64_t until_ns = until.tv_nsec + wait_ms * CLOCK_NS_PER_MS;
         until.tv_sec += until_ns / CLOCK_NS_PER_S;
         until.tv_nsec = until_ns % CLOCK_NS_PER_S;
         if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until) == 0)
             return;
+        read_signals(rlockd);
     }
-    pthread_join(thread, NULL);
 }
 
 static void stop_workers(struct rlockd *rlockd)

@@ -134,6 +134,24 @@ static void test_dead_redis_is_restarted(struct world *w)
     expect_status(call_await(call, 5000), 201);
 }
 
+/* A front end that drains serves every request for as long as --drain-delay-ms. */
+static void test_redis_is_looked_after_while_draining(struct world *w)
+{
+    struct inner inner = inner_at(w, "drain");
+    const char *delay = text(w, "%d", (int)patience_ms(20000));
+    struct front *fe = front_start(w, "--data-dir", inner.dir, "--drain-delay-ms", delay, NULL);
+    pid_t pid = inner_pid(w, &inner);
+
+    child_signal(fe->child, SIGTERM);
+    wait_until(http(fe, "GET", "/readyz", NULL)->status == 503, RECOVER_MS);
+    kill(pid, SIGKILL);
+    wait_until(inner_pid(w, &inner) > 0 && inner_pid(w, &inner) != pid, RECOVER_MS);
+    wait_until(lock_put(fe, "drained", token_new(w), "ttl_ms=1000")->status == 201, RECOVER_MS);
+    child_signal(fe->child, SIGHUP);
+    wait_until(front_log_find(fe, "nothing to reload: no API tokens") != NULL, RECOVER_MS);
+    front_kill(fe);
+}
+
 static void test_second_server_is_refused(struct world *w)
 {
     struct inner inner = inner_at(w, "taken");
@@ -225,6 +243,7 @@ int main(void)
         E2E_TEST(test_stop_ends_redis),
         E2E_TEST(test_restart_of_all_keeps_a_held_lock),
         E2E_TEST(test_dead_redis_is_restarted),
+        E2E_TEST(test_redis_is_looked_after_while_draining),
         E2E_TEST(test_second_server_is_refused),
         E2E_TEST(test_killed_server_takes_its_redis_along),
         E2E_TEST(test_stalled_redis_is_ended_at_stop),
