@@ -189,8 +189,11 @@ static void on_turn(void *arg)
     int64_t passed_ns = now_ns - worker->drain_started_ns;
     bool idle = http_busy(worker->http) == 0 && store_pending(worker->store) == 0 &&
                 worker->neighbour.under_way == 0;
-    if (passed_ns >= DRAIN_MAX_NS)
+    if (passed_ns >= DRAIN_MAX_NS) {
+        if (worker->door_closed_ns == 0)
+            close_door(worker);
         topology_stop(worker->topology); /* all calls that wait for a reply end now */
+    }
     if (is_served_out(worker, idle) || passed_ns >= DRAIN_MAX_NS + DRAIN_REPLY_NS)
         loop_stop(worker->loop);
     else

@@ -216,6 +216,8 @@ void http_answer(struct http_request *request, int status, const char *content_t
 void http_refuse_large(struct http_request *request, int limit, const char *detail);
 /* The same, of large answers. */
 void http_refuse_answer(struct http_request *request);
+/* The server stops: nothing was done. */
+void http_refuse_stopping(struct http_request *request);
 
 /* http_log.c */
 /* `delivered`: the whole answer went to the kernel; otherwise the client had gone. */
@@ -244,6 +246,8 @@ void http_large_trim(struct http_large *large, int64_t now_ns);
 
 /* http_listings.c */
 void http_listings_init(struct http_large *large, struct loop *loop);
+/* Refuses the listings that wait, for the server stops. */
+void http_listings_refuse(struct http_large *large);
 /* After all requests. */
 void http_listings_release(struct http_large *large);
 /* Calls the handler, now or when another listing of the caller is answered; or refuses the

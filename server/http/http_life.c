@@ -102,6 +102,7 @@ void http_stop(struct http_server *server)
      * that every handler has answered, and the last run, which continues the resumed
      * connections. */
     server->stopping = true;
+    http_listings_refuse(&server->large);
     budget_begin_turn(&server->budget, loop_now_ns(server->options.loop));
     MHD_run(server->daemon);
     if (server->is_open)

@@ -136,6 +136,12 @@ void http_listings_init(struct http_large *large, struct loop *loop)
     *large = (struct http_large){.loop = loop, .go_on = {.fire = on_go_on, .arg = large}};
 }
 
+void http_listings_refuse(struct http_large *large)
+{
+    while (large->waiting != NULL)
+        http_refuse_stopping(leave_line(large, large->waiting));
+}
+
 void http_listings_release(struct http_large *large)
 {
     timer_cancel(loop_timers(large->loop), &large->go_on);

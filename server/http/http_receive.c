@@ -229,8 +229,7 @@ void http_dispatch(struct http_request *request)
         return;
     }
     if (request->server->stopping) {
-        problem_reply(request, PROBLEM_DRAINING, json_pack("{s:s}", "outcome", "not-executed"),
-                      "this server is shutting down");
+        http_refuse_stopping(request);
         return;
     }
     http_set_stage(request, HTTP_STAGE_HANDLED);

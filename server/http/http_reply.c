@@ -19,6 +19,12 @@ void http_refuse_answer(struct http_request *request)
                       "large answers: this caller has as many as it may that are not read yet");
 }
 
+void http_refuse_stopping(struct http_request *request)
+{
+    problem_reply(request, PROBLEM_DRAINING, json_pack("{s:s}", "outcome", "not-executed"),
+                  "this server is shutting down");
+}
+
 /* Takes over `text`, unless it is static. */
 static void reply(struct http_request *request, int status, const char *content_type,
                   const char *text, size_t len, enum http_text_owner owner)
