@@ -146,13 +146,14 @@ void redis_link_turn_tls(struct redis_link *link)
 {
     if (!link->tls.is_secure)
         return;
-    if (link->tls.is_unread)
+    if (link->tls.is_unread) {
         read_records(link);
+        loop_again(link->options.loop); /* for the hooks that came before this one */
+    }
     if (link->context == NULL || link->give_up)
         return;
-    if (link->write_wanted) {
+    if (link->write_wanted)
         redis_link_write_records(link);
-        redis_link_note_written(link);
-    }
+    redis_link_note_written(link); /* also what was sent in the midst of the turn */
     redis_link_watch_events(link, link->write_wanted ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
