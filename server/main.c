@@ -328,7 +328,7 @@ static int tick(struct rlockd *rlockd)
     int watchdog_ms = watchdog_tick(rlockd);
 
     return redis_ms >= 0 && (watchdog_ms < 0 || redis_ms < watchdog_ms) ? redis_ms
-                                                                       : watchdog_ms;
+                                                                        : watchdog_ms;
 }
 
 static void supervise(struct rlockd *rlockd)

@@ -460,13 +460,18 @@ void acquirer_drain(struct acquirer *acquirer)
     }
 }
 
-void acquirer_redis_is_up(struct acquirer *acquirer)
+void acquirer_doubt_notes(struct acquirer *acquirer)
 {
     struct acquisition *acquisition;
 
     DL_FOREACH(acquirer->acquisitions, acquisition) {
         acquisition->is_note_in_doubt = true;
     }
+}
+
+void acquirer_redis_is_up(struct acquirer *acquirer)
+{
+    acquirer_doubt_notes(acquirer);
     waiters_wake_all(acquirer->options.waiters);
 }
 

@@ -87,6 +87,9 @@ void acquirer_drain(struct acquirer *acquirer);
 /* Something happened to this session: the acquisitions that wait for it try at once, and learn
  * whether it ended. */
 void acquirer_session_changed(struct acquirer *acquirer, const char *session_id);
+/* Messages about sessions may have been missed: each acquisition asks its session anew, with
+ * its next attempt. */
+void acquirer_doubt_notes(struct acquirer *acquirer);
 /* Redis can be asked again: every acquisition that waits tries. */
 void acquirer_redis_is_up(struct acquirer *acquirer);
 

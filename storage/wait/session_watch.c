@@ -59,9 +59,13 @@ void session_watch_notify_all(struct session_watch *watch)
     }
 }
 
+/* What was published meanwhile is lost: also that the session of a request has ended. */
 static void on_ready(void *arg)
 {
-    session_watch_notify_all(arg); /* what was published meanwhile is lost */
+    struct session_watch *watch = arg;
+
+    session_watch_notify_all(watch);
+    acquirer_doubt_notes(watch->options.acquirer);
 }
 
 static void on_question(struct session_watch *watch, const char *session_id, const char *text,

@@ -233,6 +233,29 @@ static void test_the_end_that_nobody_hears_of(struct world *w)
     expect_problem(call_await(alive, 4000), 410, "session-ended");
 }
 
+/* A waiter whose turn comes after the retry window, when the lock's home has forgotten that the
+ * session's end has spent its token. */
+static void test_the_end_that_is_long_forgotten(struct world *w)
+{
+    struct front *fe = front_start(w, "--redis", w->redis->url, "--retry-window-ms", "1000",
+                                   NULL);
+    struct session s = session_new(fe, NULL);
+    const char *holder = token_new(w), *next = token_new(w);
+
+    expect_status(lock_put(fe, "forgotten", holder, "ttl_ms=60000"), 201);
+    struct call *first = call_put(fe, "forgotten", next, "wait_ms=40000&ttl_ms=60000");
+    wait_until(waiter_count(fe, "forgotten") == 1, 3000);
+    struct call *second = session_call_put(fe, &s, "forgotten", token_new(w), "wait_ms=40000");
+    wait_until(waiter_count(fe, "forgotten") == 2, 3000);
+    redis_ok(w->redis, "CLIENT KILL TYPE pubsub");
+    expect_status(session_end(fe, &s), 200);
+    nap_ms(1500);
+    expect_status(lock_release(fe, "forgotten", holder), 200);
+    expect_status(call_await(first, 9000), 201);
+    expect_status(lock_release(fe, "forgotten", next), 200);
+    expect_problem(call_await(second, 9000), 410, "session-ended");
+}
+
 /* The same with silence: locks that get free around the very millisecond of the end. */
 static void test_nobody_is_granted_after_the_deadline(struct world *w)
 {
@@ -362,6 +385,7 @@ int main(void)
         E2E_TEST(test_nobody_is_granted_for_a_dead_session),
         E2E_TEST(test_the_end_meets_the_request),
         E2E_TEST(test_the_end_that_nobody_hears_of),
+        E2E_TEST(test_the_end_that_is_long_forgotten),
         E2E_TEST(test_nobody_is_granted_after_the_deadline),
         E2E_TEST(test_names_of_an_ended_lease),
         E2E_TEST(test_an_end_that_gets_half_way),
