@@ -436,30 +436,6 @@ void acquire_cancel(struct acquisition *acquisition)
 
 /* --- acquirers ---------------------------------------------------------------------------- */
 
-/* Whether an attempt is under way: its reply ends the acquisition, because none of a front end
- * that drains waits on. */
-static bool has_attempt_under_way(const struct acquisition *acquisition)
-{
-    return acquisition->state == RETRYING || acquisition->state == CHOSEN ||
-           acquisition->state == LAST_ATTEMPT;
-}
-
-void acquirer_drain(struct acquirer *acquirer)
-{
-    struct acquisition *head, *acquisition, *prev;
-
-    acquirer->draining = true;
-    if (acquirer->options.neighbour != NULL)
-        inbox_close(acquirer->options.neighbour->inbox);
-    head = acquirer->acquisitions;
-    /* From the last to the first, so that the baton is not handed through the whole queue. */
-    for (acquisition = head ? head->prev : NULL; acquisition != NULL; acquisition = prev) {
-        prev = acquisition == head ? NULL : acquisition->prev;
-        if (acquisition->wait_began_ns != 0 && !has_attempt_under_way(acquisition))
-            acquisition_finish_draining(acquisition);
-    }
-}
-
 void acquirer_doubt_notes(struct acquirer *acquirer)
 {
     struct acquisition *acquisition;

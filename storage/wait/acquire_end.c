@@ -6,6 +6,7 @@
 
 #include "server/base/clock.h"
 #include "storage/wait/acquire_internal.h"
+#include "storage/wait/neighbours.h"
 
 static const struct kind_row *kind_of(const struct acquisition *acquisition)
 {
@@ -222,4 +223,28 @@ void acquisition_finish_refused(struct acquisition *acquisition, enum try_outcom
     const struct acquire_result result = {.outcome = outcome, .lease = lease};
 
     finish(acquisition, &result, NULL);
+}
+
+/* Whether an attempt is under way: its reply ends the acquisition, because none of a front end
+ * that drains waits on. */
+static bool has_attempt_under_way(const struct acquisition *acquisition)
+{
+    return acquisition->state == RETRYING || acquisition->state == CHOSEN ||
+           acquisition->state == LAST_ATTEMPT;
+}
+
+void acquirer_drain(struct acquirer *acquirer)
+{
+    struct acquisition *head, *acquisition, *prev;
+
+    acquirer->draining = true;
+    if (acquirer->options.neighbour != NULL)
+        inbox_close(acquirer->options.neighbour->inbox);
+    head = acquirer->acquisitions;
+    /* From the last to the first, so that the baton is not handed through the whole queue. */
+    for (acquisition = head ? head->prev : NULL; acquisition != NULL; acquisition = prev) {
+        prev = acquisition == head ? NULL : acquisition->prev;
+        if (acquisition->wait_began_ns != 0 && !has_attempt_under_way(acquisition))
+            acquisition_finish_draining(acquisition);
+    }
 }
