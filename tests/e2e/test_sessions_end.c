@@ -262,7 +262,9 @@ static void test_nobody_is_granted_after_the_deadline(struct world *w)
     enum { CROWD = 16, ROUNDS = 3 };
     int granted = 0, refused = 0;
 
-    for (int round = 0; round < ROUNDS; round++) {
+    /* A machine that was late in all rounds has more of them. */
+    for (int round = 0;
+         round < ROUNDS || (round < 4 * ROUNDS && (granted == 0 || refused == 0)); round++) {
         struct session s = session_new(w->a, text(w, "ttl_ms=%d", 500 + (int)patience_ms(500)));
         struct reply *look = session_look(w->a, s.id);
         int64_t left_ms = reply_int(look, "remaining_ms"), end_ms = look->sent_ms + left_ms;
@@ -278,7 +280,7 @@ static void test_nobody_is_granted_after_the_deadline(struct world *w)
                                           "wait_ms=9000&ttl_ms=60000");
         }
         for (int i = 0; i < CROWD; i++) {
-            while (now_ms() < end_ms + patience_ms(4 * i - 24))
+            while (now_ms() < end_ms + patience_ms(6 * i - 24))
                 nap_ms(1);
             releases[i] = CALL(i % 3 ? w->a : w->b, .method = "DELETE",
                                .path = text(w, "/v1/locks/deadline-%d-%d", round, i),
