@@ -143,8 +143,9 @@ void quorum_release(struct quorum_call *call)
 
 /* --- withdraw ----------------------------------------------------------------------------- */
 
-/* No client waits for it, and it is sent until every server has confirmed it. The store needs
- * to know only whether a vote was undone, or the lease is claimed. */
+/* No client waits for it, and it is sent to each server until that has confirmed it, or the
+ * time for it is over. The store needs to know only whether a vote was undone, or the lease is
+ * claimed. */
 static void decide_withdraw(struct quorum_call *call)
 {
     int64_t reply = 0;

@@ -1,5 +1,5 @@
-/* Scripts that are sent to each server of a quorum until it has confirmed them: withdrawals,
- * releases, ends. No client waits for them. */
+/* Scripts that are sent to each server of a quorum until it has confirmed them, or their time
+ * is over: withdrawals, releases, ends. No client waits for them. */
 #ifndef RLOCKD_STORAGE_QUORUM_REPEAT_H
 #define RLOCKD_STORAGE_QUORUM_REPEAT_H
 

@@ -144,16 +144,19 @@ static void end_unprepared(struct acquisition *acquisition,
     enum try_outcome outcome = preparation->outcome;
     bool waits = acquisition->wait_began_ns != 0 && acquisition_left_ms(acquisition) > 0;
 
-    if (outcome == TRY_REFUSED || outcome == TRY_UNKNOWN)
-        acquisition->prepared = outcome == TRY_UNKNOWN; /* to be taken back at the end */
+    if (outcome == TRY_REFUSED)
+        acquisition->prepared = false;
+    if (outcome == TRY_UNKNOWN)
+        acquisition->prepared = true; /* it may be, and is taken back at the end */
     if (outcome != TRY_REFUSED && waits && !acquisition->acquirer->draining) {
         acquisition->is_note_in_doubt = true;
+        acquisition->waiter.rests = true;
         stay(acquisition, REFUSED_SLEEP_MS);
-        return;
+    } else if (outcome == TRY_NOT_EXECUTED && acquisition->uncertain) {
+        acquisition_finish_as(acquisition, TRY_UNKNOWN); /* for an attempt before this */
+    } else {
+        acquisition_finish_refused(acquisition, outcome, preparation->lease);
     }
-    if (outcome == TRY_NOT_EXECUTED && acquisition->uncertain)
-        outcome = TRY_UNKNOWN; /* an attempt before this */
-    acquisition_finish_refused(acquisition, outcome, preparation->lease);
 }
 
 /* The lock's home says that a session's end has spent the lease, but not which session's. */

@@ -70,8 +70,8 @@ struct acquisition {
     bool attempted;         /* an attempt was sent, or a release that may grant */
     bool deferred;          /* the wait began without an attempt */
     bool uncertain;         /* the outcome of an attempt is unknown */
-    bool prepared;          /* the attempt is noted, if the lease has a session */
-    bool is_note_in_doubt;  /* Redis was away since, and may have lost the note */
+    bool prepared;          /* the attempt is or may be noted, if the lease has a session */
+    bool is_note_in_doubt;  /* the note may be lost, or its session have ended, since */
     bool is_unwritten;      /* the last attempt has left no trace in Redis, or perhaps none */
     bool session_is_asked;  /* because the lock's home says that the session ended */
     int64_t asked_ns;       /* when the preparation was sent */

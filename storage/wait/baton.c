@@ -37,6 +37,23 @@ static bool can_take_baton(const struct wait_queue *queue, struct waiter *waiter
     return false;
 }
 
+/* The first waiter that can take the baton, but for those that rest, unless all do. */
+static struct waiter *find_next(struct wait_queue *queue)
+{
+    struct waiter *waiter, *rested = NULL;
+
+    DL_FOREACH(queue->waiting, waiter) {
+        if (!can_take_baton(queue, waiter))
+            continue;
+        if (!waiter->rests)
+            return waiter;
+        waiter->rests = false;
+        if (rested == NULL)
+            rested = waiter;
+    }
+    return rested;
+}
+
 void baton_give(struct wait_queue *queue)
 {
     struct waiter *waiter;
@@ -53,10 +70,7 @@ void baton_give(struct wait_queue *queue)
                   wait_queue_yield_end_ns(queue));
         return;
     }
-    DL_FOREACH(queue->waiting, waiter) {
-        if (can_take_baton(queue, waiter))
-            break;
-    }
+    waiter = find_next(queue);
     if (waiter == NULL) {
         /* Every waiter has an attempt under way that may have begun before the wake-up. If a
          * release satisfies one waiter, the baton goes to the waiter whose attempt ends first.

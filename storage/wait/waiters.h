@@ -53,6 +53,7 @@ struct waiter {
                           read/write lock to read; 0: it has none */
     bool may_look;     /* only a new subscription woke the waiter: a look at the lock may do */
     bool retry_wanted; /* another attempt has to follow the one that is under way */
+    bool rests; /* the owner sets it, because it could not try: another waiter goes first */
     struct wait_queue *queue;
     struct waiter *prev, *next;
 };

@@ -167,6 +167,32 @@ static void a_request_that_waits_outlives_an_outage(void **state)
     expect_done(a, TRY_GRANTED);
 }
 
+/* In a cluster the session of one request may be out of reach, and the lock not. */
+static void a_request_that_cannot_be_noted_lets_others_try(void **state)
+{
+    const struct lease_result failed = {.outcome = LEASE_FAILED};
+
+    (void)state;
+    start(a, WAIT_MS);
+    prepared(a);
+    answer(a, TRY_BUSY);
+    start(b, WAIT_MS);
+    prepared(b);
+    answer(b, TRY_BUSY);
+    ready(CHANNEL_OF(LOCK));
+    answer(a, TRY_NOT_EXECUTED);
+    pass(6 * S);
+    answer_preparation(a, TRY_NOT_EXECUTED, &failed);
+    pass(1 * S);
+    answer(b, TRY_BUSY);
+    unlocked();
+    answer_preparation(a, TRY_NOT_EXECUTED, &failed);
+    pass(1 * S);
+    answer(b, TRY_GRANTED);
+    expect_done(b, TRY_GRANTED);
+    assert_int_equal(a->done, 0);
+}
+
 static void an_outage_until_the_deadline_tells_of_the_unknown(void **state)
 {
     const struct lease_result failed = {.outcome = LEASE_FAILED};
@@ -181,6 +207,7 @@ static void an_outage_until_the_deadline_tells_of_the_unknown(void **state)
     pass(WAIT_MS * MS);
     answer_preparation(a, TRY_NOT_EXECUTED, &failed);
     expect_done(a, TRY_UNKNOWN);
+    assert_null(a->result.lease); /* which would say that nothing was done */
 }
 
 static void a_client_that_went_away_leaves_nothing(void **state)
@@ -208,6 +235,7 @@ int main(void)
         TEST(an_attempt_that_is_held_back_needs_a_fresh_note),
         TEST(a_note_that_is_unknown_is_taken_back_at_the_end),
         TEST(a_request_that_waits_outlives_an_outage),
+        TEST(a_request_that_cannot_be_noted_lets_others_try),
         TEST(an_outage_until_the_deadline_tells_of_the_unknown),
         TEST(a_client_that_went_away_leaves_nothing),
     };
