@@ -114,6 +114,12 @@ void http_reply_static(struct http_request *request, int status, const char *con
     problems++;
 }
 
+void http_refuse_stopping(struct http_request *request)
+{
+    (void)request;
+    CHECK(false); /* this server does not stop */
+}
+
 /* --- the handler -------------------------------------------------------------------------- */
 
 static void handle(struct http_request *request)
