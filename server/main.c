@@ -320,8 +320,8 @@ static int watchdog_tick(struct rlockd *rlockd)
     return (int)((rlockd->watchdog_at_ns - now_ns) / CLOCK_NS_PER_MS) + 1;
 }
 
-/* What has to be done as long as workers run. Returns the ms until the next call; -1: none is
- * needed. */
+/* Looks after the embedded Redis and the service manager's watchdog, as long as workers run.
+ * Returns the ms until the next call; -1: none is needed. */
 static int tick(struct rlockd *rlockd)
 {
     int redis_ms = rlockd->embedded ? redis_embedded_tick(rlockd->embedded) : -1;

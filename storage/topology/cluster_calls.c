@@ -98,11 +98,7 @@ static void try_hold(struct cluster *cluster, struct slot_hold *hold)
     /* The connection to the new owner may still be under way. */
     if (now_ns < hold->until_ns && (owner == NULL || !cluster_node_is_up(owner)))
         return;
-    if (now_ns >= hold->until_ns || (hold->redirected == NULL && hold->later == NULL)) {
-        release_hold(cluster, hold);
-        return;
-    }
-    struct cluster_call *first = take_held(cluster, hold);
+    struct cluster_call *first = now_ns < hold->until_ns ? take_held(cluster, hold) : NULL;
     if (first == NULL) {
         release_hold(cluster, hold);
         return;

@@ -59,7 +59,8 @@ void session_watch_notify_all(struct session_watch *watch)
     }
 }
 
-/* What was published meanwhile is lost: also that the session of a request has ended. */
+/* Messages that were published meanwhile are lost, also one that the session of a waiting
+ * request has ended. */
 static void on_ready(void *arg)
 {
     struct session_watch *watch = arg;

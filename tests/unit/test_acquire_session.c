@@ -123,6 +123,17 @@ static void an_attempt_that_is_held_back_needs_a_fresh_note(void **state)
     assert_int_equal(store.preparation_count, 2);
 }
 
+/* Client a waits, its attempt ends so, and the next one needs a fresh note. */
+static void wait_without_redis(enum try_outcome outcome)
+{
+    start(a, WAIT_MS);
+    prepared(a);
+    answer(a, TRY_BUSY);
+    ready(CHANNEL_OF(LOCK));
+    answer(a, outcome);
+    pass(6 * S);
+}
+
 /* No errand takes back the note of an attempt that may still come. */
 static void a_note_that_is_unknown_is_taken_back_at_the_end(void **state)
 {
@@ -150,12 +161,7 @@ static void a_request_that_waits_outlives_an_outage(void **state)
     const struct lease_result failed = {.outcome = LEASE_FAILED};
 
     (void)state;
-    start(a, WAIT_MS);
-    prepared(a);
-    answer(a, TRY_BUSY);
-    ready(CHANNEL_OF(LOCK));
-    answer(a, TRY_NOT_EXECUTED);
-    pass(6 * S);
+    wait_without_redis(TRY_NOT_EXECUTED);
     answer_preparation(a, TRY_NOT_EXECUTED, &failed);
     assert_int_equal(a->done, 0);
     pass(1 * S);
@@ -198,12 +204,7 @@ static void an_outage_until_the_deadline_tells_of_the_unknown(void **state)
     const struct lease_result failed = {.outcome = LEASE_FAILED};
 
     (void)state;
-    start(a, WAIT_MS);
-    prepared(a);
-    answer(a, TRY_BUSY);
-    ready(CHANNEL_OF(LOCK));
-    answer(a, TRY_UNKNOWN);
-    pass(6 * S);
+    wait_without_redis(TRY_UNKNOWN);
     pass(WAIT_MS * MS);
     answer_preparation(a, TRY_NOT_EXECUTED, &failed);
     expect_done(a, TRY_UNKNOWN);
