@@ -29,8 +29,10 @@ enum try_outcome try_outcome_of_failure(enum call_outcome failure)
 {
     if (call_is_unknown(failure))
         return TRY_UNKNOWN;
-    return failure == CALL_NOT_EXECUTED || failure == CALL_QUARANTINE ? TRY_NOT_EXECUTED
-                                                                      : TRY_REFUSED;
+    return failure == CALL_NOT_EXECUTED || failure == CALL_OUT_OF_MEMORY ||
+                   failure == CALL_QUARANTINE
+               ? TRY_NOT_EXECUTED
+               : TRY_REFUSED;
 }
 
 static enum try_outcome try_outcome_of(const struct lease_result *result)

@@ -54,6 +54,20 @@ static void first_come_first_served(void **state)
                     before - 200000);
 }
 
+/* The first of the queue is called, and Redis has no memory for its grant. */
+static void a_place_is_kept_without_memory(void **state)
+{
+    (void)state;
+    hold_and_let_two_wait();
+    lock_release(A);
+    memory_is_short();
+    expect(fair(.id = B, .registered = "1", .wait = "5000"), "error: OOM*");
+    expect(fair(.id = C, .registered = "1", .wait = "5000"), "[busy, *]");
+    memory_is_back();
+    expect_command("[" B ":0, " C ":0]", "LRANGE " QUEUE " 0 -1");
+    token_of(fair(.id = B, .registered = "1", .wait = "5000"));
+}
+
 /* Java clients have emptied the queue, and know nothing of the key of the places: the TTL of a
  * new queue does not depend on that key. The key itself may be new while the queue is not. */
 static void a_new_queue_has_a_ttl(void **state)
@@ -485,6 +499,7 @@ int main(void)
     };
     const struct CMUnitTest memory_tests[] = {
         SCRIPT_TEST(a_queue_is_left_without_memory),
+        SCRIPT_TEST(a_place_is_kept_without_memory),
     };
 
     return run_on_both(tests, memory_tests);

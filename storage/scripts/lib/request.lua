@@ -28,8 +28,12 @@ local function read(lease_id, ttl, text, keep, wait, mode, registered)
   return request
 end
 
+-- The reply of a request that is refused, and waits no more; when memory is short, it waits on.
 local function refuse(request, reply)
-  if request.is_registered then leases.unregister(request) end
+  local cause = type(reply) == 'table' and reply.err or ''
+  if request.is_registered and not string.find(cause, 'OOM', 1, true) then
+    leases.unregister(request)
+  end
   return reply
 end
 
