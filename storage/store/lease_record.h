@@ -10,7 +10,7 @@
 
 struct lease_record {
     char state[16];  /* waiting, held or ended */
-    char detail[16]; /* why it ended; "shared" for a wait by several requests */
+    char detail[16]; /* of a held or ended lease: see lib/record.lua */
     int64_t since_ms, ttl_ms;
     char note[LOCK_NOTE_SIZE];
     char caller[LEASE_CALLER_SIZE]; /* who acquired the lease; empty: not known */

@@ -153,12 +153,46 @@ static void a_waiter_stands_in_line(void **state)
     expect_command("[" B "]", "ZRANGE " WAITERS " 0 -1");
     expect(lock_renew(B, "30000"), "[busy, *, " A ":0, 1, held\n*]");
     expect(ask(.id = B, .wait = "5000", .attempt = "w.2"), "[busy, *]");
-    expect_command("waiting\nshared\nw.2\n*", "GET " RECORD(B));
+    expect_command("waiting\nw.1\nw.2\n*", "GET " RECORD(B));
     lock_release(A);
     listen_to("rlockd:leases");
     token_of(ask(.id = B, .registered = "1", .attempt = "w.2"));
     assert_string_equal(next_message(), "rlockd:leases " B " jobs");
     expect_command("0", "EXISTS " WAITERS);
+}
+
+/* Three requests with one token: two leave, each more than once. */
+static void the_last_of_many_requests_waits_on(void **state)
+{
+    (void)state;
+    ask(.id = A);
+    ask(.id = B, .wait = "5000");
+    ask(.id = B, .wait = "5000", .attempt = "w.2");
+    ask(.id = B, .wait = "5000", .attempt = "w.3");
+    expect_command("waiting\nw.1 w.2\nw.3\n*", "GET " RECORD(B));
+    ask(.id = B, .wait = "5000", .registered = "1", .attempt = "w.1"); /* it tries again */
+    expect_command("waiting\nw.1 w.2\nw.3\n*", "GET " RECORD(B));
+    for (int i = 0; i < 2; i++) {
+        lock_withdraw(B, "w.1", "");
+        lock_withdraw(B, "w.3", "");
+    }
+    expect_command("waiting\n\nw.2\n*", "GET " RECORD(B));
+    expect_command("[" B "]", "ZRANGE " WAITERS " 0 -1");
+    lock_withdraw(B, "w.2", "");
+    expect_command("0", "EXISTS " RECORD(B) " " WAITERS);
+}
+
+static void a_record_tells_so_many_requests_apart(void **state)
+{
+    (void)state;
+    ask(.id = A);
+    for (int i = 0; i < 200; i++)
+        ask(.id = B, .wait = "5000", .attempt = text("worker.%d", i));
+    expect_command("waiting\n*\nworker.199\n*", "GET " RECORD(B));
+    assert_true(reply_integer(command("STRLEN " RECORD(B))) < 200);
+    for (int i = 0; i < 200; i++)
+        lock_withdraw(B, text("worker.%d", i), "");
+    expect_command("1", "EXISTS " RECORD(B)); /* until its time is over */
 }
 
 /* Valkey keeps a number with its key, instead of a shared one. */
@@ -461,6 +495,8 @@ int main(void)
         SCRIPT_TEST(the_token_of_a_plain_lease_asks_for_another_kind),
         SCRIPT_TEST(held_lock_is_refused),
         SCRIPT_TEST(a_waiter_stands_in_line),
+        SCRIPT_TEST(the_last_of_many_requests_waits_on),
+        SCRIPT_TEST(a_record_tells_so_many_requests_apart),
         SCRIPT_TEST(a_spent_token_is_small),
         SCRIPT_TEST(a_lock_has_so_many_waiters),
         SCRIPT_TEST(the_short_way_leaves_what_the_long_way_does),

@@ -2,12 +2,13 @@
 -- lines. C writes and reads records, too: storage/store/lease_record.h.
 --
 --   state         waiting or held
---   detail        of a waiting lease "shared": two requests wait with the token; an attempt: it
---                 left, the other request waits on; "place": the lease has a place in the queue
---                 of a fair lock and no request waits. Of a held lease "forced": its read was
---                 forced out, and it has not been told so
---   attempt       the attempt that was granted; empty once a later request has been answered
---                 "held"
+--   detail        of a waiting lease the attempts of the other requests that wait with the
+--                 token, with blanks between them; "*": too many of them, the wait ends by its
+--                 time; "place": the lease has a place in the queue of a fair lock and no
+--                 request waits. Of a held lease "forced": its read was forced out, and it has
+--                 not been told so
+--   attempt       the attempt that waits, or that was granted; empty once a later request has
+--                 been answered "held"
 --   since         epoch ms when the lease began to wait
 --   ttl           ms for which the lease was acquired or renewed
 --   note          and behind it, after the character 31, the caller that acquired the lease;
@@ -38,6 +39,7 @@ local LINE = '([^\n]*)\n'
 local PATTERN = '^' .. string.rep(LINE, 11) .. '([^\n]*)$'
 
 local KINDS = {lock = 1, fair = 1, read = 1, write = 1, permit = 1}
+local OTHERS_BYTES = 400 -- at most, of the attempts in `detail`
 local REASONS = {'released', 'expired', 'forced', 'session-ended', 'unknown'}
 
 -- The record of an ended lease. `left`: nil or false is 0.
@@ -74,6 +76,20 @@ local function format(lease, i)
     lease.since .. '\n' .. lease.ttl .. '\n' .. lease.note .. '\n' .. lease.session .. '\n' ..
     lease.session_name .. '\n' .. lease.tokens[i] .. '\n' .. lease.watchdog .. '\n' ..
     lease.kind .. '\n' .. lease.owner
+end
+
+-- Whether the attempt is one of those that wait with the token of a waiting lease.
+local function waits(lease, attempt)
+  return lease.attempt == attempt or
+    string.find(' ' .. lease.detail .. ' ', ' ' .. attempt .. ' ', 1, true) ~= nil
+end
+
+-- The `detail` of a waiting lease when one more request comes to wait with its token.
+local function others_of(lease)
+  if lease.detail == 'place' then return '' end
+  if lease.detail == '' then return lease.attempt end
+  if lease.detail == '*' or #lease.detail + #lease.attempt >= OTHERS_BYTES then return '*' end
+  return lease.detail .. ' ' .. lease.attempt
 end
 
 -- The caller behind a note or a session's name, with the character before it; "": none.
@@ -163,5 +179,6 @@ end
 return {
   parse = parse, ended = ended, format = format, with_key = with_key, with_keys = with_keys,
   stored = stored, load = load, plain = plain, find = find, is_other = is_other,
-  known = known, mismatch = mismatch, holder_of = holder_of, caller_of = caller_of
+  known = known, mismatch = mismatch, holder_of = holder_of, caller_of = caller_of,
+  waits = waits, others_of = others_of
 }

@@ -80,7 +80,7 @@ local function stop_waiting(request)
     is_crowded = is_crowded or (request.owner ~= '' and call('zcard', waiters) > 0)
   end
   if old and old.state == 'waiting' and
-    (old.attempt ~= request.attempt or old.detail == 'shared') then
+    (old.attempt ~= request.attempt or old.detail ~= '') then
     leases.publish(request)
   end
   if is_crowded then call('publish', 'rlockd:sessions', request.session) end
@@ -116,11 +116,8 @@ local function write_waiting(request, now)
   local old, wait = request.old, request.wait
   local detail, since = '', lib.number.integer(now)
   if old and old.state == 'waiting' then
-    if old.attempt == request.attempt then return false end
-    -- Of two requests that waited with this token one has left: a registered one is the other.
-    local is_last = old.detail == 'place' or
-      (request.is_registered and old.attempt == '' and old.detail ~= request.attempt)
-    detail, since = is_last and '' or 'shared', old.since
+    if record.waits(old, request.attempt) then return false end
+    detail, since = record.others_of(old), old.since
   end
   request.state, request.detail, request.since = 'waiting', detail, since
   -- Of two requests with one token the longer wait decides. A place in a queue may last longer

@@ -15,16 +15,19 @@ local function keep_place(lease, place_ms, window)
 end
 
 -- The request of `attempt` waits no more with the lease's token. The last request takes the
--- lease out of the line, unless a place is to be kept (`window`: the retry window).
+-- lease out of the line, unless a place is to be kept (`window`: the retry window). Nothing
+-- happens the second time.
 local function withdraw(lease, attempt, window)
+  if not record.waits(lease, attempt) or lease.detail == '*' then return end
+  local others = {}
+  for other in string.gmatch(lease.detail .. ' ' .. lease.attempt, '%S+') do
+    if other ~= attempt then others[#others + 1] = other end
+  end
   local place_ms = window and lib[lease.kind].place_ms
-  if lease.detail == 'shared' then
-    -- The other request waits on. The attempt that left is noted: it may be withdrawn again.
-    lease.detail, lease.attempt = attempt, ''
+  if others[1] then -- they wait on
+    lease.attempt = table.remove(others)
+    lease.detail = table.concat(others, ' ')
     lib.lease.rewrite(lease)
-  elseif lease.attempt ~= attempt and
-    (lease.attempt ~= '' or lease.detail == attempt or lease.detail == 'place') then
-    return
   elseif place_ms then
     keep_place(lease, place_ms, window)
   else
