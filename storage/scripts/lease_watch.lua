@@ -11,7 +11,8 @@
 -- sync no
 --
 --   KEYS        for each lock of the lease
---   timeout_ms  for which the lease is renewed
+--   timeout_ms  for which the lease is renewed; a read that is not renewed is visited three
+--               times as often, because a Java reader may have shortened the lock
 --   window_ms   for which the token of an ended lease is known
 --
 -- Replies  renewed | waiting
@@ -31,7 +32,12 @@ if reply then return reply end
 --quorum: if lease.attempt ~= '' and left > timeout_ms * 5 / 6 then
 --quorum:   return {'ends', math.ceil(timeout_ms / 6)} -- a young vote
 --quorum: end
-if lease.watchdog ~= '1' then return {'ends', left > 0 and left or tonumber(timeout_ms)} end
+if lease.watchdog ~= '1' then
+  if left <= 0 then return {'ends', tonumber(timeout_ms)} end
+  if lease.kind ~= 'read' then return {'ends', left} end
+  for _, name in ipairs(lease.locks) do lib.readers.uphold(name, left) end
+  return {'ends', math.min(left, math.ceil(timeout_ms / 3))}
+end
 for i, name in ipairs(lease.locks) do
   call('pexpire', lease.keys[i], timeout_ms + window_ms)
   lib[lease.kind].extend(lease, name, timeout_ms)

@@ -45,6 +45,26 @@ static void the_counter_outlasts_a_long_read(void **state)
     assert_true(reply_integer(command("PTTL " COUNTER)) > LONGEST_MS);
 }
 
+/* Redisson sets the TTL of the lock to that of its own read. */
+static void a_java_reader_does_not_shorten_another_read(void **state)
+{
+    (void)state;
+    token_of(reads(.id = A, .ttl = "600000"));
+    command("PEXPIRE jobs 30000");
+    expect(writes(.id = B), "[busy, *]");
+    expect_lasts("jobs", 600000);
+    command("PEXPIRE jobs 30000");
+    token_of(reads(.id = C));
+    expect_lasts("jobs", 600000);
+    command("PEXPIRE jobs 30000");
+    lock_release(C);
+    expect_lasts("jobs", 600000);
+    command("PEXPIRE jobs 30000");
+    expect(run(SCRIPT_LEASE_WATCH, KEYS("jobs", RECORD(A)), ARGS(A, "30000", WINDOW)),
+           "[ends, 10000]");
+    expect_lasts("jobs", 600000);
+}
+
 static void an_owner_that_writes_may_read(void **state)
 {
     (void)state;
@@ -353,6 +373,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCRIPT_TEST(readers_share),
         SCRIPT_TEST(the_counter_outlasts_a_long_read),
+        SCRIPT_TEST(a_java_reader_does_not_shorten_another_read),
         SCRIPT_TEST(an_owner_that_writes_may_read),
         SCRIPT_TEST(reads_of_an_owner),
         SCRIPT_TEST(the_reads_of_one_grant_are_forced_out),

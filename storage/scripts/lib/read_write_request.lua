@@ -39,8 +39,14 @@ end
 -- at, the expired readers are removed, and the last reader blocks the request until the next
 -- call.
 local function living_reader(lock, some)
+  local enough, most, living = readers.uphold(lock, 0), 0, nil
   for _, one in ipairs(some) do
-    if readers.reads_left(lock, one[1], one[2], 1) > 0 then return one[1] end
+    local left = most < enough and readers.reads_left(lock, one[1], one[2], enough) or 0
+    if left > most then most, living = left, one[1] end
+  end
+  if living then
+    readers.uphold(lock, most)
+    return living
   end
   local fields, is_all = readers.fields_of(lock)
   local java, last = nil, nil
@@ -93,10 +99,13 @@ end
 -- Removes the reader's ended reads from its count, and a few expired readers from the lock:
 -- otherwise both would pile up while readers come all the time.
 local function tidy(lock, holder, some)
+  local enough = readers.uphold(lock, 0)
   readers.drop_ended(lock, holder)
   for _, one in ipairs(some) do
     if not readers.is_writer(one[1]) and one[1] ~= holder then
-      readers.drop_if_dead(lock, one[1], readers.reads_left(lock, one[1], one[2], 1))
+      local left = readers.reads_left(lock, one[1], one[2], enough)
+      readers.drop_if_dead(lock, one[1], left)
+      readers.uphold(lock, left)
     end
   end
 end

@@ -155,12 +155,26 @@ local function some_holders(lock, mode)
   return #some > 0 and some or nil
 end
 
+-- Redisson sets the TTL of the lock when it renews a read, whether another read lasts longer or
+-- not. So whoever finds a read with `left` ms lets the lock last as long. The write is one that
+-- Redis allows when memory is short. Returns the ms from which on a read needs no such call.
+local function uphold(lock, left)
+  local lasts = call('pttl', lock)
+  if lasts >= 0 and left > lasts + DRIFT_MS then call('pexpire', lock, left) end
+  return math.max(lasts - DRIFT_MS, 1)
+end
+
 -- Whether one of some readers has at least `least` ms left; true for a writer. Looks at some
 -- readers only, so that the cost does not grow with their number.
 local function is_upheld(lock, least)
   for _, one in ipairs(some_holders(lock, 'read') or {}) do
     local field, count = one[1], one[2]
-    if is_writer(field) or reads_left(lock, field, count, least) >= least then return true end
+    if is_writer(field) then return true end
+    local left = reads_left(lock, field, count, least)
+    if left >= least then
+      uphold(lock, left)
+      return true
+    end
   end
   return false
 end
@@ -197,5 +211,5 @@ return {
   publish_free = publish_free, wake = wake, reads_left = reads_left, get_many = get_many,
   count_of = count_of, drop_ended = drop_ended, token_of = token_of,
   drop_if_dead = drop_if_dead, fields_of = fields_of, longest = longest,
-  some_holders = some_holders, hold_ended = hold_ended
+  some_holders = some_holders, uphold = uphold, hold_ended = hold_ended
 }
