@@ -126,7 +126,7 @@ void session_settle(struct store *store, const char *session_id, const struct le
     if (report->verdict == SESSION_LEASE_LATER && report->ms < watchdog_period_ms(config))
         session_index_set(store, session_id, report->ms, NULL, NULL, NULL);
     write_verdict(&call->verdict, report);
-    bool is_sent = session_settle_all(store, session_id, &call->ref, &call->verdict, 1, 0,
+    bool is_sent = session_settle_all(store, session_id, &call->ref, &call->verdict, 1, 0, 0,
                                       on_settled, call);
     assert(is_sent);
 }

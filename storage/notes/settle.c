@@ -14,7 +14,7 @@ struct settlement {
     const struct lease_ref *refs;
     const struct session_verdict_text *verdicts;
     size_t count, next;
-    int64_t deadline_ms;
+    int64_t deadline_ms, seen_ms;
     session_settled_done *done;
     void *arg;
 };
@@ -116,6 +116,8 @@ static bool send_batch(struct settlement *settlement)
     call_number(call, SESSION_SETTLE_ARG_AGAIN_MS, watchdog_period_ms(config));
     if (settlement->deadline_ms > 0)
         call_number(call, SESSION_SETTLE_ARG_DEADLINE, settlement->deadline_ms);
+    if (settlement->seen_ms > 0)
+        call_number(call, SESSION_SETTLE_ARG_SEEN, settlement->seen_ms);
     fill_others(call, fill_marked(call, settlement, &batch), settlement, &batch);
     call_send(call, on_settled, settlement);
     return true;
@@ -181,7 +183,8 @@ static void on_settled(void *arg, const struct redis_result *result)
 bool session_settle_all(struct store *store, const char *session_id,
                         const struct lease_ref *refs,
                         const struct session_verdict_text *verdicts, size_t count,
-                        int64_t deadline_ms, session_settled_done *done, void *arg)
+                        int64_t deadline_ms, int64_t seen_ms, session_settled_done *done,
+                        void *arg)
 {
     struct settlement *settlement = calloc(1, sizeof(*settlement));
 
@@ -192,6 +195,7 @@ bool session_settle_all(struct store *store, const char *session_id,
     settlement->verdicts = verdicts;
     settlement->count = count;
     settlement->deadline_ms = deadline_ms;
+    settlement->seen_ms = seen_ms;
     settlement->done = done;
     settlement->arg = arg;
     if (send_batch(settlement))

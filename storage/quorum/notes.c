@@ -71,8 +71,9 @@ static void decide_settle(struct quorum_call *call)
 
 void quorum_settle(struct quorum_call *call)
 {
-    /* It is by the clock of one server, and each has its own deadline. */
+    /* They are by the clock of one server, and each has its own deadline. */
     args_string(call->args, SESSION_SETTLE_ARG_DEADLINE, "");
+    args_string(call->args, SESSION_SETTLE_ARG_SEEN, "");
     quorum_call_ask(call, SCRIPT_SESSION_SETTLE, call->args, decide_settle);
 }
 

@@ -1,6 +1,6 @@
 -- Writes the verdicts of the locks' homes on leases of an open session.
 -- KEYS session notes due lost
--- ARGV window_ms again_ms deadline marked verdicts...
+-- ARGV window_ms again_ms deadline seen marked verdicts...
 -- REPLY open next_ms [losses]
 -- REPLY ended reason
 -- REPLY [loss] ref reason kind
@@ -8,6 +8,8 @@
 --
 -- again_ms  a lease that was renewed is looked at again within this time
 -- deadline  of the session, when a visit began; empty: this is no visit
+-- seen      epoch ms when the visit was told which leases are due: a note that is newer is of a
+--           request whose lease the visit may have missed; empty: now
 -- marked    number of refs, the first of `verdicts`, of leases that the watchdog renewed and
 --           whose scores say that their notes have the mark of renewed leases
 -- verdicts  those refs, then ref and verdict of each other lease, at most 60 of both:
@@ -33,7 +35,7 @@ local UNDER_WAY_MS, LOOK_AGAIN_MS, LOSSES_MAX = 10000, 1000, 1000
 --quorum: LOSSES_MAX = 2 * LOSSES_MAX -- the marks of session_told.lua are among them
 
 local now = lib.number.epoch_ms()
-local is_visit = tonumber(deadline)
+local is_visit, seen_at = tonumber(deadline), tonumber(seen) or now
 local open_until, reason = is_visit, nil
 if not open_until or #ARGV >= ARG_VERDICTS + marked then
   open_until, reason = lib.session_home.deadline_of(session, now)
@@ -60,8 +62,14 @@ local function forget(ref)
   lib.session_home.forget(notes, ref)
 end
 
-local function note_loss(ref, why, kind)
-  forget(ref)
+-- `kept`: the note that stays, because a request for the lease may be under way.
+local function note_loss(ref, why, kind, kept)
+  if kept then
+    call('hset', notes, ref, kept)
+    look_again(ref, now + math.min(LOOK_AGAIN_MS, again_ms))
+  else
+    forget(ref)
+  end
   --quorum: call('hdel', lost, ' ' .. ref) -- its token was used again after the loss was told
   if call('hlen', lost) < LOSSES_MAX then
     call('hset', lost, ref, why .. '\n' .. kind)
@@ -80,10 +88,13 @@ local function settle(ref, verdict)
       call('hset', notes, ref, note .. ' +' .. string.sub(verdict, 9))
     end
     look_again(ref, renewed_again)
-  elseif verdict == 'vanished' and string.find(note, ' +', 1, true) then
-    note_loss(ref, 'unknown', string.match(note, ' %+(%l*)'))
   elseif verdict == 'gone' or verdict == 'vanished' then
-    if now - (string.match(note, '^%d+') or 0) > UNDER_WAY_MS then
+    local noted = tonumber(string.match(note, '^%d+')) or 0
+    local mark = verdict == 'vanished' and string.match(note, ' %+(%l*)')
+    local is_old = seen_at - noted > UNDER_WAY_MS
+    if mark and noted <= seen_at then
+      note_loss(ref, 'unknown', mark, not is_old and (string.gsub(note, ' %+%l*', '')) or nil)
+    elseif not mark and is_old then
       forget(ref)
     else
       look_again(ref, now + math.min(LOOK_AGAIN_MS, again_ms))
@@ -93,7 +104,9 @@ local function settle(ref, verdict)
     local is_settled = is_visit and (tonumber(call('zscore', due, ref)) or 0) > now
     if not is_settled then look_again(ref, now + string.sub(verdict, 7)) end
   else
-    note_loss(ref, string.match(verdict, '^lost (%S*) (%S*)$'))
+    -- The record of a lease that ended before does not tell its kind any more.
+    local why, kind = string.match(verdict, '^lost (%S*) (%S*)$')
+    note_loss(ref, why, string.match(note, ' %+(%l+)') or kind)
   end
 end
 

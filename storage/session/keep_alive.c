@@ -57,7 +57,7 @@ static void on_settled(void *arg, const struct session_settled *settled)
 static void settle_losses(struct look_call *call)
 {
     if (!session_settle_all(call->store, call->session_id, call->refs, call->verdicts,
-                            call->count, 0, on_settled, call))
+                            call->count, 0, 0, on_settled, call))
         finish(call);
 }
 

@@ -35,6 +35,7 @@ struct visit_call {
     char session_id[SESSION_ID_SIZE];
     char claim[VISIT_CLAIM_SIZE];
     int64_t deadline_ms;   /* of the session, in epoch ms */
+    int64_t seen_ms;       /* epoch ms when the leases were found due */
     size_t batches, count; /* of leases that are due now */
     struct lease_ref *refs;
     struct due_lease *due;
@@ -98,7 +99,7 @@ static void settle(void *arg)
     struct visit_call *call = arg;
 
     if (!session_settle_all(call->store, call->session_id, call->refs, call->verdicts,
-                            call->count, call->deadline_ms, on_settled, call))
+                            call->count, call->deadline_ms, call->seen_ms, on_settled, call))
         assert(false); /* every lease of the batch has a verdict */
 }
 
@@ -251,10 +252,10 @@ static void take_due(struct visit_call *call, const struct redis_value *reply)
 {
     const struct redis_value *due = value_at(reply, SESSION_DUE_REPLY_OPEN_DUE);
     const struct redis_value *score = value_at(reply, SESSION_DUE_REPLY_OPEN_SCORE);
-    int64_t now_ms = value_integer(value_at(reply, SESSION_DUE_REPLY_OPEN_NOW_MS));
     size_t len, stride = score == NULL ? SESSION_DUE_REPLY_DUE_VALUES : 1;
 
     call->batches++;
+    call->seen_ms = value_integer(value_at(reply, SESSION_DUE_REPLY_OPEN_NOW_MS));
     call->count = value_count(due) / stride;
     call->refs = calloc(call->count, sizeof(*call->refs));
     call->due = calloc(call->count, sizeof(*call->due));
@@ -268,7 +269,7 @@ static void take_due(struct visit_call *call, const struct redis_value *reply)
         lease_ref_copy(&call->refs[i], text, len);
         call->due[i] = read_score(
             score != NULL ? score : value_at(due, i * stride + SESSION_DUE_REPLY_DUE_SCORE),
-            now_ms);
+            call->seen_ms);
         snprintf(call->verdicts[i].text, sizeof(call->verdicts[i].text), "gone");
         call->is_wanted[i] = !is_of_set(&call->refs[i]);
     }

@@ -18,16 +18,23 @@ redisReply *session_unbind(const char *ref, const char *attempt)
     return run(SCRIPT_SESSION_UNBIND, KEYS(NOTES, DUE), ARGS(ref, attempt));
 }
 
+redisReply *session_settle_seen(int64_t seen_ms, const char *ref, const char *verdict)
+{
+    const char *seen = seen_ms == 0 ? "" : text("%lld", (long long)seen_ms);
+
+    return run(SCRIPT_SESSION_SETTLE, KEYS(SESSION, NOTES, DUE, LOST),
+               ARGS(WINDOW, "10000", "", seen, "0", ref, verdict));
+}
+
 redisReply *session_settle(const char *ref, const char *verdict)
 {
-    return run(SCRIPT_SESSION_SETTLE, KEYS(SESSION, NOTES, DUE, LOST),
-               ARGS(WINDOW, "10000", "", "0", ref, verdict));
+    return session_settle_seen(0, ref, verdict);
 }
 
 redisReply *session_settle_marked(const char *ref, int64_t deadline_ms)
 {
     return run(SCRIPT_SESSION_SETTLE, KEYS(SESSION, NOTES, DUE, LOST),
-               ARGS(WINDOW, "10000", text("%lld", (long long)deadline_ms), "1", ref));
+               ARGS(WINDOW, "10000", text("%lld", (long long)deadline_ms), "", "1", ref));
 }
 
 redisReply *session_keep_alive(const char *age_ms)

@@ -24,6 +24,8 @@ redisReply *session_open(const char *ttl_ms);
 redisReply *session_bind(const char *ref, const char *attempt, const char *due_ms);
 redisReply *session_unbind(const char *ref, const char *attempt); /* NULL: all */
 redisReply *session_settle(const char *ref, const char *verdict);
+/* The verdict of a visit that was told at `seen_ms` (epoch ms) that the lease is due. */
+redisReply *session_settle_seen(int64_t seen_ms, const char *ref, const char *verdict);
 redisReply *session_keep_alive(const char *age_ms);
 /* `forget`: a ref, or NULL. */
 redisReply *session_end(const char *reason, const char *released, const char *forget);

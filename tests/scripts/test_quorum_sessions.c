@@ -235,7 +235,7 @@ static void visit_that_repairs_renews_what_is_in_its_care(void **state)
 static redisReply *settle(const char *verdict)
 {
     return run(SCRIPT_SESSION_SETTLE, KEYS(SESSION, NOTES, DUE, LOST),
-               ARGS(WINDOW, "10000", "", "0", A_REF, verdict));
+               ARGS(WINDOW, "10000", "", "", "0", A_REF, verdict));
 }
 
 static void told(const char *ref)

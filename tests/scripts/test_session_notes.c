@@ -318,11 +318,11 @@ static void a_visit_puts_off_nothing_that_is_due_later(void **state)
     session_settle(REF, "renewed lock");
     const char *score = score_of_ref();
     run(SCRIPT_SESSION_SETTLE, KEYS(SESSION, NOTES, DUE, LOST),
-        ARGS("60000", "20000", "9", "0", REF, "later 3600000"));
+        ARGS("60000", "20000", "9", "", "0", REF, "later 3600000"));
     assert_string_equal(score_of_ref(), score);
     command("ZADD %s 7 %s", DUE, REF);
     run(SCRIPT_SESSION_SETTLE, KEYS(SESSION, NOTES, DUE, LOST),
-        ARGS("60000", "20000", "9", "0", REF, "later 3600000"));
+        ARGS("60000", "20000", "9", "", "0", REF, "later 3600000"));
     assert_true(atof(score_of_ref()) > (double)redis_now_ms() + 3000000);
 }
 
@@ -351,7 +351,40 @@ static void a_lease_that_was_renewed_and_vanished_is_lost(void **state)
     session_bind(REF, "w.2", "0"); /* its request comes again */
     expect(session_settle(REF, "vanished"), "[open, *, [" REF ", unknown, permit]]");
     expect_command("unknown\npermit", "HGET %s %s", LOST, REF);
+    expect_command("* w.1 w.2", "HGET %s %s", NOTES, REF); /* it may be under way */
+    session_unbind(REF, NULL);
+    command("HSET %s %s %s", NOTES, REF, "1000 w.1 +lock");
+    session_settle(REF, "vanished");
     expect_command("1", "HLEN %s", NOTES);
+}
+
+/* The front end of the visit may have stood still between the locks' homes and this one. */
+static void a_note_that_is_newer_than_the_visit_stays(void **state)
+{
+    (void)state;
+    session_open("30000");
+    int64_t bound_ms = redis_now_ms() - 20000;
+    command("HSET %s %s %s", NOTES, REF, text("%lld w.1", (long long)bound_ms));
+    session_settle_seen(bound_ms - 1, REF, "gone");
+    expect_command("* w.1", "HGET %s %s", NOTES, REF);
+    command("HSET %s %s %s", NOTES, REF, text("%lld w.1 +lock", (long long)bound_ms));
+    session_settle_seen(bound_ms - 1, REF, "vanished");
+    expect_command("* w.1 +lock", "HGET %s %s", NOTES, REF);
+    expect_command("0", "EXISTS %s", LOST);
+    session_settle_seen(bound_ms + 15000, REF, "vanished");
+    expect_command("unknown\nlock", "HGET %s %s", LOST, REF);
+    expect_command("1", "HLEN %s", NOTES);
+}
+
+/* Its record has ended, and says no more than that. */
+static void a_loss_that_was_found_before_has_the_kind_of_the_mark(void **state)
+{
+    (void)state;
+    session_open("30000");
+    session_bind(REF, "w.1", "0");
+    session_settle(REF, "renewed permit");
+    session_settle(REF, "lost expired lock");
+    expect_command("expired\npermit", "HGET %s %s", LOST, REF);
 }
 
 static void attempts_of_a_renewed_lease_are_forgotten(void **state)
@@ -426,7 +459,7 @@ static void many_are_settled_at_once(void **state)
     session_settle("id name", "renewed lock");
     command("ZADD %s 7.5 %s", DUE, "id name");
     expect(run(SCRIPT_SESSION_SETTLE, KEYS(SESSION, NOTES, DUE, LOST),
-               ARGS("60000", "20000", "9", "1", "id name", REF, "later 77", OTHER_REF,
+               ARGS("60000", "20000", "9", "", "1", "id name", REF, "later 77", OTHER_REF,
                     "lost expired lock")),
            "[open, *]");
     expect_command("[" OTHER_REF "]", "HKEYS %s", LOST);
@@ -449,7 +482,7 @@ static void all_of_many_marked_leases_are_due_again(void **state)
     }
     redisReply *reply = run(
         SCRIPT_SESSION_SETTLE, KEYS(SESSION, NOTES, DUE, LOST),
-        ARGS("60000", "10000", text("%lld", (long long)redis_now_ms() + 20000), "16", refs[0],
+        ARGS("60000", "10000", text("%lld", (long long)redis_now_ms() + 20000), "", "16", refs[0],
              refs[1], refs[2], refs[3], refs[4], refs[5], refs[6], refs[7], refs[8], refs[9],
              refs[10], refs[11], refs[12], refs[13], refs[14], refs[15]));
     assert_in_range(reply_integer(reply_at(reply, 1)), 8900, 10000);
@@ -498,6 +531,8 @@ int main(void)
         SCRIPT_TEST(a_visit_puts_off_nothing_that_is_due_later),
         SCRIPT_TEST(a_lease_that_is_gone_keeps_its_note_for_a_while),
         SCRIPT_TEST(a_lease_that_was_renewed_and_vanished_is_lost),
+        SCRIPT_TEST(a_note_that_is_newer_than_the_visit_stays),
+        SCRIPT_TEST(a_loss_that_was_found_before_has_the_kind_of_the_mark),
         SCRIPT_TEST(attempts_of_a_renewed_lease_are_forgotten),
         SCRIPT_TEST(a_loss_is_told_once),
         SCRIPT_TEST(losses_that_nobody_hears_of_have_an_end),
