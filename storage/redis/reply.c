@@ -67,7 +67,8 @@ struct error_row {
 };
 
 /* Errors that Redis returns before a command changes any key; for a script, before its first
- * write: Redis lets no later write of the same script fail with them. */
+ * write: Redis lets no later write of the same script fail with them, and behind their first
+ * write scripts read by `try` what may be another type of key. */
 static const struct error_row error_rows[] = {
     {"WRONGTYPE", REDIS_REFUSED_WRONG_TYPE},   {"OOM", REDIS_REFUSED_OUT_OF_MEMORY},
     {"NOPERM", REDIS_REFUSED_PERMISSION},      {"NOAUTH", REDIS_REFUSED_PERMISSION},

@@ -78,7 +78,8 @@ elseif is_usual and not is_free then
         attempt, old = '', 'held\n\n' .. rest
         call('set', record, old, 'xx', 'keepttl')
       end
-      return {attempt == own and 'granted' or 'held', call('get', counter) or '0',
+      local last = try('get', counter)
+      return {attempt == own and 'granted' or 'held', type(last) == 'string' and last or '0',
         math.max(call('pttl', lock), -1), old, holds}
     end
   end

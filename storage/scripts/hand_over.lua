@@ -70,7 +70,7 @@ if token then
   call('set', next_record, record_text, 'px', keep_ms)
   call('hset', lock, next_id .. ':0', '1')
   call('pexpire', lock, ttl_ms)
-  if unseen ~= '1' then call('zrem', waiters, next_id) end
+  if unseen ~= '1' then try('zrem', waiters, next_id) end
   if waiters_left and waiters_left > 0 then
     lib.fair_queue.publish_end(lock, tonumber(ttl_ms))
   end

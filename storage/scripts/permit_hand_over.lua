@@ -57,7 +57,7 @@ local function hand_over()
   local own_end = now + ttl_ms
   permits.take(semaphore, timeouts, next_id, own_end)
   call('zrem', timeouts, id)
-  if unseen ~= '1' then call('zrem', waiters, next_id) end
+  if unseen ~= '1' then try('zrem', waiters, next_id) end
   -- Waiters sleep for as long as permits were to last, and take no number below 1.
   if own_end < math.min(next_end, tonumber(ends)) then call('publish', channel, '1') end
   local next_ms = free == 0 and math.min(next_end, own_end) - now or nil

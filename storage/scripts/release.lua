@@ -26,7 +26,8 @@ local record, text, session = KEYS[KEY_RECORD], nil, nil
 -- record of a set ends in "m"; 1 is that of a lease that was released (lib/record.lua).
 if #KEYS == KEY_COUNT and string.byte(record, -1) ~= 109 and
   call('hdel', lock, lease_id .. ':0') == 1 then
-  text = call('set', record, '1', 'px', window_ms, 'get')
+  text = try('set', record, '1', 'px', window_ms, 'get')
+  if type(text) == 'table' then text = nil end -- another type of key: it is no record
   -- A lock without session, token and owner, and most leases have no record at all.
   if not text or string.sub(text, -10) == '\n\n\n\n\nlock\n' then
     call('publish', channel, '0')

@@ -47,7 +47,7 @@ if not lease then
   if not holds then return {'unknown'} end
   lib.lock.set_ttl(lib.record.plain(lease_id, lock, record), lock, ttl_ms, holds)
   lib.token.keep(counter, keep_ms)
-  return {'held', call('get', counter) or '0', ttl_ms, '', holds}
+  return {'held', lib.token.of(nil, lock) or '0', ttl_ms, '', holds}
 end
 local mismatch = lib.record.mismatch(lease, false)
 if mismatch then return mismatch end

@@ -63,7 +63,7 @@ local function grant()
     if is_sooner then readers.wake(lock) end
   end
   call('pexpire', lock, ttl_ms)
-  if unseen ~= '1' then call('zrem', waiters, next_id) end
+  if unseen ~= '1' then try('zrem', waiters, next_id) end
 end
 
 if token then

@@ -26,7 +26,7 @@ local free = counters.read_plain(counter, timeouts)
 local old = counters.recall(idempotency)
 
 local function leave(reply)
-  if registered == '1' then call('zrem', waiters, attempt) end
+  if registered == '1' then try('zrem', waiters, attempt) end
   return reply
 end
 

@@ -195,6 +195,27 @@ static void a_record_tells_so_many_requests_apart(void **state)
     expect_command("1", "EXISTS " RECORD(B)); /* until its time is over */
 }
 
+/* Any client of Redis may write the keys beside a lock: what was done is answered as done. */
+static void other_types_beside_a_lock_stop_nothing(void **state)
+{
+    (void)state;
+    ask(.id = A, .mode = "fresh");
+    command("HSET " RECORD(A) " x x");
+    listen_to(CHANNEL);
+    expect(lock_release(A), "0");
+    assert_string_equal(next_message(), CHANNEL " 0");
+    expect_command("0", "EXISTS jobs");
+    command("HSET " WAITERS " x x");
+    token_of(ask(.id = B, .session = SID, .owner = "me"));
+    expect(lock_release(B), "[released, 0, " SID "]");
+    ask(.id = C, .session = SID);
+    command("DEL " COUNTER);
+    command("HSET " COUNTER " x x");
+    expect(ask(.id = C, .attempt = "w.2"), "[held, 0, *]");
+    expect_command("held\n\n\n*", "GET " RECORD(C));
+    expect(lock_renew(C, "30000"), "[held, 0, *]");
+}
+
 /* Valkey keeps a number with its key, instead of a shared one. */
 static void expect_only_a_key(const char *key)
 {
@@ -497,6 +518,7 @@ int main(void)
         SCRIPT_TEST(a_waiter_stands_in_line),
         SCRIPT_TEST(the_last_of_many_requests_waits_on),
         SCRIPT_TEST(a_record_tells_so_many_requests_apart),
+        SCRIPT_TEST(other_types_beside_a_lock_stop_nothing),
         SCRIPT_TEST(a_spent_token_is_small),
         SCRIPT_TEST(a_lock_has_so_many_waiters),
         SCRIPT_TEST(the_short_way_leaves_what_the_long_way_does),

@@ -26,7 +26,15 @@ local function sibling(lock, what, ref)
   return ref and key .. ':' .. ref or key
 end
 
+-- Whether requests wait for the lock. Another type of key in place of the waiters counts as none:
+-- a script that has released or granted already must not fail.
+local function has_waiters(lock)
+  local count = try('zcard', sibling(lock, 'waiters'))
+  return type(count) == 'number' and count > 0
+end
+
 return {
   companion = companion, suffixed = suffixed, counter_of = counter_of, queue_of = queue_of,
-  given = given, sibling = sibling
+  given = given, sibling = sibling,
+  has_waiters = has_waiters
 }

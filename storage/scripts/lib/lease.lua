@@ -59,7 +59,8 @@ end
 local function tokens_of(lease)
   local tokens = {}
   for i, token in ipairs(lease.tokens) do
-    tokens[i] = token ~= '' and token or call('get', keys.given(i, KEY_COUNTER)) or '0'
+    local last = token == '' and try('get', keys.given(i, KEY_COUNTER))
+    tokens[i] = token ~= '' and token or type(last) == 'string' and last or '0'
   end
   return table.concat(tokens, ' ')
 end
@@ -145,7 +146,7 @@ end
 local function unregister(lease)
   local leave_queue = lib[lease.kind].leave_queue
   for _, lock in ipairs(lease.locks) do
-    call('zrem', keys.sibling(lock, 'waiters'), lease.ref)
+    try('zrem', keys.sibling(lock, 'waiters'), lease.ref)
     if leave_queue then leave_queue(lease, lock) end
   end
 end

@@ -200,8 +200,7 @@ local function hold_ended(lock, message, own)
   if message == '1' then -- the writer goes on as a reader: other readers may join it
     call('hset', lock, 'mode', 'read')
     publish(lock, message)
-  elseif most < POLL_MS and most < before and
-    call('zcard', keys.sibling(lock, 'waiters')) > 0 then
+  elseif most < POLL_MS and most < before and keys.has_waiters(lock) then
     publish(lock, message) -- waiters sleep for as long as the lock was to last
   end
 end

@@ -75,9 +75,10 @@ local function stop_waiting(request)
   local old, is_crowded = request.old, false
   if not old and not request.is_registered and request.owner == '' then return end
   for _, lock in ipairs(request.locks) do
-    local waiters = keys.sibling(lock, 'waiters')
-    if old or request.is_registered then call('zrem', waiters, request.ref) end
-    is_crowded = is_crowded or (request.owner ~= '' and call('zcard', waiters) > 0)
+    if old or request.is_registered then
+      try('zrem', keys.sibling(lock, 'waiters'), request.ref)
+    end
+    is_crowded = is_crowded or (request.owner ~= '' and keys.has_waiters(lock))
   end
   if old and old.state == 'waiting' and
     (old.attempt ~= request.attempt or old.detail ~= '') then

@@ -5,7 +5,7 @@ local record, number = lib.record, lib.number
 local function keep_place(lease, place_ms, window)
   local lock, key = lease.locks[1], lease.keys[1]
   local queues = lib.fair_queue
-  call('zrem', lib.keys.sibling(lock, 'waiters'), lease.ref)
+  try('zrem', lib.keys.sibling(lock, 'waiters'), lease.ref)
   lease.detail, lease.attempt = 'place', ''
   local keep = math.max(place_ms + window, call('pttl', key))
   call('set', key, record.format(lease, 1), 'px', number.integer(keep))
