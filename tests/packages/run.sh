@@ -37,6 +37,11 @@ build() {
     as "this version is built" "cd /rlockd && $cached deploy/deb.sh && mv build/deb /newer"
     as "lintian has neither errors nor warnings" \
         "cd /newer && lintian --fail-on error,warning --allow-root ./*.changes"
+    as "an upgrade leaves the socket alone, a removal stops it before the service" \
+        "dpkg-deb -e /newer/rlockd_*.deb /scripts && cd /scripts &&
+        ! grep rlockd.socket preinst && ! grep -E '(start|stop).*rlockd.socket' postinst &&
+        grep -oE 'stop .?rlockd.(socket|service)' prerm | tr -d \"'\" > stopped &&
+        cat stopped && printf 'stop rlockd.%s\n' socket service | cmp - stopped"
     mkdir "$systems/use/packages"
     cp "$systems"/build/older/rlock*_"$OLDER"_*.deb "$systems"/build/newer/rlock*.deb \
         "$systems/use/packages"
