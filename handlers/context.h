@@ -38,7 +38,7 @@ struct handler_context {
     size_t route_count;
     struct metrics *const *all_metrics;
     size_t worker_count;
-    const atomic_size_t *ready_workers; /* those that reach some keys at least */
+    const atomic_size_t *ready_workers; /* those that can use some keys at least */
     struct operations_page metrics_page;
 };
 

@@ -101,7 +101,7 @@ void operations_readyz(struct http_request *request)
     else if (trouble[0] != '\0' && is_everywhere)
         reply_not_ready(request, trouble);
     else if (!is_every_worker_ready(context))
-        reply_not_ready(request, "another worker of this server has no connection to Redis");
+        reply_not_ready(request, "a worker of this server cannot use Redis");
     else
         http_reply_json(request, 200, ready_json(context, reaches_all ? trouble : why_not));
 }

@@ -36,6 +36,8 @@
 #define DRAIN_DOOR_NS (50 * CLOCK_NS_PER_MS)
 /* How long the first requests wait for the first connection to Redis. */
 #define OPEN_MAX_NS (1 * CLOCK_NS_PER_S)
+/* How often a worker looks whether Redis can still be used. */
+#define READINESS_NS (1 * CLOCK_NS_PER_S)
 
 struct worker {
     struct worker_shared *shared;
@@ -59,9 +61,9 @@ struct worker {
     atomic_bool drain_wanted, turn_wanted, has_run;
     int64_t drain_at_ns, drain_started_ns, door_closed_ns;
     struct loop_hook drain_hook;
-    struct timer drain_timer, open_timer;
+    struct timer drain_timer, open_timer, readiness_timer;
     struct lock_probe probe;
-    bool ready; /* reaches some keys at least */
+    bool ready; /* can use some keys at least */
     bool is_quorum;
 };
 
@@ -72,9 +74,13 @@ struct metrics *worker_metrics(struct worker *worker)
 
 static void note_readiness(struct worker *worker)
 {
-    bool ready = topology_reaches_some(worker->topology);
+    bool is_everywhere = false;
+    bool ready = topology_reaches_some(worker->topology) &&
+                 (topology_trouble(worker->topology, &is_everywhere)[0] == '\0' ||
+                  !is_everywhere);
 
-    metrics_set(&worker->metrics, METRIC_REDIS_UP, topology_is_ready(worker->topology, NULL));
+    metrics_set(&worker->metrics, METRIC_REDIS_UP,
+                ready && topology_is_ready(worker->topology, NULL));
     if (ready == worker->ready)
         return;
     worker->ready = ready;
@@ -83,6 +89,16 @@ static void note_readiness(struct worker *worker)
         notify("STATUS=%s", ready && before + 1 == worker->shared->worker_count
                                 ? "serving"
                                 : "Redis cannot be used: see /readyz");
+}
+
+/* No callback tells of a Redis that refuses writes, or of its end. */
+static void on_readiness_timer(void *arg)
+{
+    struct worker *worker = arg;
+
+    note_readiness(worker);
+    timer_arm(loop_timers(worker->loop), &worker->readiness_timer,
+              loop_now_ns(worker->loop) + READINESS_NS);
 }
 
 static void on_redis_up(void *arg)
@@ -365,6 +381,8 @@ struct worker *worker_new(struct worker_shared *shared, size_t number, int liste
     worker->open_timer = (struct timer){.fire = on_open_timer, .arg = worker};
     timer_arm(loop_timers(worker->loop), &worker->open_timer,
               loop_now_ns(worker->loop) + OPEN_MAX_NS);
+    worker->readiness_timer = (struct timer){.fire = on_readiness_timer, .arg = worker};
+    on_readiness_timer(worker);
     worker->drain_timer = (struct timer){.fire = on_drain_timer, .arg = worker};
     worker->drain_hook = (struct loop_hook){.run = on_turn, .arg = worker};
     loop_hook_add(worker->loop, &worker->drain_hook);

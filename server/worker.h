@@ -29,7 +29,7 @@ struct worker_shared {
     struct neighbours *neighbours; /* NULL: one worker */
     struct metrics **metrics;
     size_t worker_count;
-    atomic_size_t ready_workers; /* those that reach some keys at least */
+    atomic_size_t ready_workers; /* those that can use some keys at least */
     bool socket_is_inherited;    /* and stays open elsewhere: whoever comes next accepts */
 };
 

@@ -130,12 +130,14 @@ static void test_full_disk(struct world *w)
     limit_files(redis, 1);
     redis_ok(redis, "SET filler 1"); /* the write that Redis notices by */
     wait_until(is_unready_for(fe, "cannot save"), SOON_MS);
+    wait_until(front_metric(fe, "rlockd_redis_up", NULL) == 0, SOON_MS);
     expect_not_executed(lock_put(fe, "full-too", late, NULL));
     expect_not_executed(renew(fe, "full", holder));
     expect_not_executed(lock_release(fe, "full", holder));
     expect_status(http(fe, "GET", lock_path(w, "full", ""), NULL), 200);
     limit_files(redis, RLIM_INFINITY);
     wait_until(front_ready(fe), SOON_MS);
+    wait_until(front_metric(fe, "rlockd_redis_up", NULL) == 1, SOON_MS);
     expect_status(renew(fe, "full", holder), 200);
     expect_status(lock_put(fe, "full-too", late, "ttl_ms=600000"), 201);
     redis_kill(redis);
