@@ -381,7 +381,7 @@ void marker_next_member(const struct marker *marker, struct store_member *member
     *member = (struct store_member){.node = node};
     if (node == NULL)
         return;
-    member->is_up = topology_node_is_up(node, NULL);
+    member->is_up = topology_node_takes_writes(node);
     if (!member->is_up)
         return;
     int64_t own_us = marker_node_clock_us(marker, node);

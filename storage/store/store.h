@@ -80,8 +80,8 @@ bool store_may_grant(const struct store *store, const struct topology_node *node
 /* The state of a server of a quorum, for /readyz. */
 struct store_member {
     const struct topology_node *node; /* NULL begins, and is the end */
-    bool is_up;
-    int64_t quarantine_ms; /* for which it gives no votes; 0: it does */
+    bool is_up;                       /* it may be asked, and takes writes */
+    int64_t quarantine_ms;            /* for which it gives no votes; 0: it does */
     bool has_clock;
     int64_t clock_offset_us; /* to the median of the servers; 0: also where it is not known */
 };

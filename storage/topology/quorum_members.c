@@ -113,6 +113,11 @@ bool topology_node_is_up(const struct topology_node *node, const char **why_not)
     return is_up;
 }
 
+bool topology_node_takes_writes(const struct topology_node *node)
+{
+    return topology_node_is_up(node, NULL) && !redis_link_refuses_writes(node->commands);
+}
+
 void topology_node_address(const struct topology_node *node, char *text, size_t size)
 {
     const struct redis_host *host = &member_of(node)->url.hosts[0];
@@ -126,8 +131,7 @@ size_t quorum_members_up(const struct quorum *quorum)
     size_t count = 0;
 
     for (size_t i = 0; i < quorum->count; i++)
-        count += topology_node_is_up(&quorum->members[i].node, NULL) &&
-                 !redis_link_refuses_writes(quorum->members[i].node.commands);
+        count += topology_node_takes_writes(&quorum->members[i].node);
     return count;
 }
 

@@ -131,6 +131,8 @@ size_t topology_quorum_nodes(const struct topology *topology);
 size_t topology_node_number(const struct topology_node *node);
 /* Whether the node of a quorum may be asked; else `*why_not`, unless NULL, is one phrase. */
 bool topology_node_is_up(const struct topology_node *node, const char **why_not);
+/* Whether the node of a quorum may be asked, and takes writes: else it cannot vote. */
+bool topology_node_takes_writes(const struct topology_node *node);
 /* Whether a majority of the nodes may be asked. Always, if this is no quorum. */
 bool topology_has_majority(struct topology *topology);
 /* Writes HOST:PORT of a node of a quorum. */

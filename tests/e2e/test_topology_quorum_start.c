@@ -4,6 +4,9 @@
 #include "quorum.h"
 #include "sentinel.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 enum { SOON_MS = 8000 };
 
 static void test_refused_settings(struct world *w)
@@ -163,6 +166,27 @@ static double rounds(struct front *fe, const char *operation, const char *conclu
         text(fe->world, "operation=\"%s\",conclusion=\"%s\"", operation, conclusion));
 }
 
+/* A server whose disk is full cannot vote, so it counts as one that is down. */
+static void test_a_server_that_cannot_save(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front a = quorum_front(q, NULL);
+    const char *obstacle = text(w, "%s/dump.rdb", q->server[1]->dir);
+
+    redis_ok(q->server[1], "CONFIG SET save %s", "3600 1000000");
+    unlink(obstacle);
+    assert_int_equal(mkdir(obstacle, 0700), 0);
+    redis_ok(q->server[1], "BGSAVE");
+    wait_until(says(a.fe, 200, "cannot save"), SOON_MS);
+    assert_string_equal(quorum_state(a.fe, 1), "down");
+    wait_until(front_metric(a.fe, "rlockd_quorum_members", "state=\"down\"") == 1, SOON_MS);
+    assert_true(front_metric(a.fe, "rlockd_redis_up", NULL) == 1);
+    assert_int_equal(rmdir(obstacle), 0);
+    redis_ok(q->server[1], "BGSAVE");
+    wait_until(quorum_all_up(a.fe), SOON_MS);
+    wait_until(front_metric(a.fe, "rlockd_quorum_members", "state=\"up\"") == 3, SOON_MS);
+}
+
 /* Each round is counted once, by what it was for and what was concluded. */
 static void test_rounds_are_counted(struct world *w)
 {
@@ -314,11 +338,17 @@ static void test_rlock(struct world *w)
 }
 
 static const struct e2e_test tests[] = {
-    E2E_TEST(test_refused_settings),      E2E_TEST(test_one_server_twice),
-    E2E_TEST(test_unfit_servers),         E2E_TEST(test_readyz),
-    E2E_TEST(test_rounds_are_counted),    E2E_TEST(test_rounds_of_sessions_are_counted),
-    E2E_TEST(test_the_first_start),       E2E_TEST(test_the_end_of_the_quarantine),
-    E2E_TEST(test_old_data_do_not_count), E2E_TEST(test_rlock),
+    E2E_TEST(test_refused_settings),
+    E2E_TEST(test_one_server_twice),
+    E2E_TEST(test_unfit_servers),
+    E2E_TEST(test_readyz),
+    E2E_TEST(test_a_server_that_cannot_save),
+    E2E_TEST(test_rounds_are_counted),
+    E2E_TEST(test_rounds_of_sessions_are_counted),
+    E2E_TEST(test_the_first_start),
+    E2E_TEST(test_the_end_of_the_quarantine),
+    E2E_TEST(test_old_data_do_not_count),
+    E2E_TEST(test_rlock),
 };
 
 int main(void)

@@ -354,4 +354,9 @@ bool topology_node_is_up(const struct topology_node *node, const char **why_not)
     return is_up;
 }
 
+bool topology_node_takes_writes(const struct topology_node *node)
+{
+    return topology_node_is_up(node, NULL);
+}
+
 #endif
