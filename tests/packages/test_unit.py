@@ -4,6 +4,7 @@ systemd-analyze; and that SystemCallFilter refuses no system call of rlockd and 
 Redis, from the start to the end, by strace.
 
 usage: test_unit.py RLOCKD"""
+import configparser
 import contextlib
 import json
 import os
@@ -38,6 +39,20 @@ def test_keys(folder, binary):
     told = analyze("verify", "--man=no", folder / UNIT.name, folder / SOCKET.name)
     ours = [line for line in told.stdout.splitlines() if "rlockd" in line]
     assert not ours, "\n".join(ours)
+
+
+def section(path, name):
+    """The last value of each key."""
+    units = configparser.ConfigParser(strict=False, interpolation=None)
+    units.optionxform = str
+    units.read(path, encoding="utf-8")
+    return units[name]
+
+
+def test_passing_failures():
+    """An address that comes late at boot, a port that is not free yet: rlockd tries again."""
+    assert section(UNIT, "Unit").get("StartLimitIntervalSec") == "0"
+    assert section(SOCKET, "Socket").get("FreeBind") == "yes"
 
 
 def test_exposure():
@@ -132,6 +147,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="rlockd-unit.") as name:
         folder = Path(name)
         test_keys(folder, binary)
+        test_passing_failures()
         test_exposure()
         test_calls(folder, binary)
 
