@@ -52,7 +52,8 @@ struct rlockd {
     struct proxies *trusted_proxies;
     struct origin_rules origins;
     int signal_fd;
-    int watchdog_ms; /* -1: the service manager wants no signs of life */
+    bool is_stopping; /* the service manager was told */
+    int watchdog_ms;  /* -1: the service manager wants no signs of life */
     int64_t watchdog_at_ns;
     int listen_fds[WORKERS_MAX];
     char where[LISTEN_TEXT_SIZE];
@@ -290,12 +291,14 @@ static bool read_signals(const struct rlockd *rlockd)
 
     while (read(rlockd->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         stop |= info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT;
-        if (info.ssi_signo == SIGHUP) {
+        if (info.ssi_signo != SIGHUP)
+            continue;
+        if (!rlockd->is_stopping)
             notify_reloading();
-            reload_tls();
-            reload_tokens(rlockd);
+        reload_tls();
+        reload_tokens(rlockd);
+        if (!rlockd->is_stopping)
             notify("READY=1");
-        }
     }
     return stop;
 }
@@ -465,11 +468,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     log_set_level(rlockd.config.log_level);
     json_object_seed(0);
-    if (prepare(&rlockd) != 0) {
-        redis_embedded_stop(rlockd.embedded);
-        return EXIT_CANNOT_START;
-    }
-    if (start_workers(&rlockd) != 0) {
+    if (prepare(&rlockd) != 0 || start_workers(&rlockd) != 0) {
         redis_embedded_stop(rlockd.embedded);
         return EXIT_CANNOT_START;
     }
@@ -481,6 +480,7 @@ int main(int argc, char **argv)
     notify("READY=1");
     supervise(&rlockd);
     log_write(LOG_LEVEL_INFO, "draining", NULL);
+    rlockd.is_stopping = true;
     notify("STOPPING=1\nSTATUS=draining\nEXTEND_TIMEOUT_USEC=%lld",
            (long long)(rlockd.config.drain_delay_ms + STOP_MAX_MS) * 1000);
     stop_workers(&rlockd);

@@ -250,6 +250,27 @@ static void test_watchdog_while_draining(struct world *w)
     assert_true(alive >= 3);
 }
 
+/* A service that stops gets no READY=1 any more. The files are read again all the same. */
+static void test_a_reload_while_draining(struct world *w)
+{
+    struct manager *manager = manager_start(w, text(w, "%s/notify", w->dir));
+    const char *delay = text(w, "%d", (int)patience_ms(1000));
+    const char *const args[] = {"--listen",         "127.0.0.1:0", "--redis", w->redis->url,
+                                "--drain-delay-ms", delay,         NULL};
+    const char *const env[] = {text(w, "NOTIFY_SOCKET=%s", manager->path), NULL};
+    struct child *child = rlockd_start(w, args, env);
+
+    wait_until(count_told(manager, "STATUS=serving") == 1, SOON_MS);
+    child_signal(child, SIGTERM);
+    wait_until(count_told(manager, "STOPPING=1") == 1, SOON_MS);
+    forget(manager);
+    child_signal(child, SIGHUP);
+    wait_until(strstr(child_stderr(child), "nothing to reload") != NULL, SOON_MS);
+    assert_int_equal(child_wait(child, 7000 + (int)patience_ms(1000)), 0);
+    assert_int_equal(count_told(manager, "RELOADING=1"), 0);
+    assert_int_equal(count_told(manager, "READY=1"), 0);
+}
+
 /* It is meant for another process. */
 static void test_watchdog_of_somebody_else(struct world *w)
 {
@@ -449,6 +470,7 @@ int main(void)
         E2E_TEST(test_reload),
         E2E_TEST(test_watchdog),
         E2E_TEST(test_watchdog_while_draining),
+        E2E_TEST(test_a_reload_while_draining),
         E2E_TEST(test_watchdog_of_somebody_else),
         E2E_TEST(test_a_restart_loses_no_connection),
         E2E_TEST(test_the_next_server_accepts),
