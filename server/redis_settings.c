@@ -96,6 +96,8 @@ int redis_settings_read(struct redis_url *url, const struct config *config)
         return -1;
     if (!has_url && (config->redis_user[0] != '\0' || config->redis_password_file[0] != '\0'))
         return refuse("--redis-user and --redis-password-file: only with --redis");
+    if (!has_url && config->sync_replicas > 0)
+        return refuse("--sync-replicas: only with --redis: the embedded Redis has no replicas");
     if (for_sentinel && url->topology != REDIS_SENTINEL)
         return refuse("--redis-sentinel-…: only with a URL of Sentinels (redis-sentinel://)");
     if (add_login(&url->login, "--redis", config->redis_user, config->redis_password_file) != 0)

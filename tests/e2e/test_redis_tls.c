@@ -305,6 +305,7 @@ static void test_settings_are_checked(struct world *w)
         {{"--redis", "redis://u:p@h", "--redis-user", "v"}, "has a user already"},
         {{"--redis", "redis://h", "--redis-user", "v"}, "needs --redis-password-file"},
         {{"--redis-user", "v"}, "only with --redis"},
+        {{"--sync-replicas", "1"}, "only with --redis: the embedded Redis has no replicas"},
         {{"--redis", "redis://h", "--redis-sentinel-user", "v"},
          "only with a URL of Sentinels"},
         {{"--redis", "redis://h", "--redis-tls-ca", "/etc/hostname"},
