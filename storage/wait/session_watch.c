@@ -50,13 +50,25 @@ bool session_watcher_start(struct session_watch *watch, struct session_watcher *
     return true;
 }
 
-void session_watch_notify_all(struct session_watch *watch)
+/* Notifies the watchers of a session; NULL: all. A watcher that its callback starts again is at
+ * the end of the list, behind the last watcher that is notified. */
+static void notify_each(struct session_watch *watch, const char *session_id)
 {
     struct session_watcher *watcher, *next;
+    const struct session_watcher *last = watch->watchers != NULL ? watch->watchers->prev : NULL;
 
     DL_FOREACH_SAFE(watch->watchers, watcher, next) {
-        notify(watcher);
+        bool is_last = watcher == last;
+        if (session_id == NULL || strcmp(watcher->session_id, session_id) == 0)
+            notify(watcher);
+        if (is_last)
+            return;
     }
+}
+
+void session_watch_notify_all(struct session_watch *watch)
+{
+    notify_each(watch, NULL);
 }
 
 /* Messages that were published meanwhile are lost, also one that the session of a waiting
@@ -84,7 +96,6 @@ static void on_question(struct session_watch *watch, const char *session_id, con
 static void on_message(void *arg, const char *payload, size_t len)
 {
     struct session_watch *watch = arg;
-    struct session_watcher *watcher, *next;
     char session_id[SESSION_ID_SIZE];
     size_t id_len = SESSION_ID_SIZE - 1;
 
@@ -96,10 +107,7 @@ static void on_message(void *arg, const char *payload, size_t len)
         on_question(watch, session_id, payload + id_len + 1, len - id_len - 1);
         return;
     }
-    DL_FOREACH_SAFE(watch->watchers, watcher, next) {
-        if (strcmp(watcher->session_id, session_id) == 0)
-            notify(watcher);
-    }
+    notify_each(watch, session_id);
     acquirer_session_changed(watch->options.acquirer, session_id);
 }
 

@@ -37,8 +37,9 @@ struct session_watch *session_watch_new(const struct session_watch_options *opti
 void session_watch_free(struct session_watch *watch);
 
 /* `notified` comes once: when something happened to the session, when it may have been missed,
- * or at `deadline_ns`. The watcher is then off, and may be started again. False: too many
- * requests hang here already, so this one had better be answered. */
+ * or at `deadline_ns`. The watcher is then off, and may be started again; `notified` stops no
+ * other watcher. False: too many requests hang here already, so this one had better be
+ * answered. */
 bool session_watcher_start(struct session_watch *watch, struct session_watcher *watcher,
                            int64_t deadline_ns) __attribute__((warn_unused_result));
 void session_watcher_stop(struct session_watcher *watcher);
