@@ -198,8 +198,9 @@ static void on_looked(void *arg, const struct session_view *view)
 {
     struct keep_alive *keep_alive = arg;
     struct handler_context *context = keep_alive->context;
-    bool is_over = view->outcome != SESSION_OPEN || view->loss_count > 0 ||
-                   view->unknown_count > 0 || context->draining ||
+    /* A request that could not read its leases would not see one of them end. */
+    bool is_over = view->outcome != SESSION_OPEN || view->has_no_leases ||
+                   view->loss_count > 0 || view->unknown_count > 0 || context->draining ||
                    loop_now_ns(context->loop) >= keep_alive->deadline_ns;
 
     keep_alive->looking = false;

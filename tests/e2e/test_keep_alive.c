@@ -251,6 +251,37 @@ static void test_hanging_while_redis_goes(struct world *w)
     expect_status(keep_alive(fe, &s, NULL), 200);
 }
 
+/* The session has so many notes that they come in pages, and Redis answers the keep-alive, but
+ * no page: the request does not hang, for it would not see a lease end. */
+static void test_leases_that_cannot_be_read(struct world *w)
+{
+    static const char NOTES[] =
+        "local ms = redis.call('time')[1] .. '000'; for i = 1, 2000 do redis.call('hset',"
+        " KEYS[1], ('%08d-0000-4000-8000-000000000001 note/%d'):format(i, i), ms) end";
+    enum { TRIES = 5 };
+    struct redis *redis = redis_start(w, NULL);
+    struct proxy *proxy = proxy_start(redis);
+    struct front *fe = front_start(w, "--redis", proxy_url(proxy, "", ""), NULL);
+    struct session s = session_new(fe, "ttl_ms=600000");
+
+    struct reply *r;
+    int tries = 0;
+
+    redis_ok(redis, "EVAL %s 1 rlockd:session-leases:{%s}", NOTES, s.id);
+    do { /* again, if the machine stood still until the keep-alive's answer was given up, too */
+        proxy_set(proxy, PROXY_PASS);
+        wait_until(front_ready(fe), 6000);
+        proxy_set(proxy, PROXY_HOLD);
+        struct call *call = keep_alive_park_at(redis, fe, &s, 60000);
+        nap_ms(100); /* the answer is on its way to the proxy */
+        proxy_pass_held(proxy);
+        r = call_await(call, 10000);
+    } while (r->status == 503 && ++tries < TRIES);
+    expect_status(r, 200);
+    expect_absent(r, "leases");
+    expect_absent(r, "lost");
+}
+
 static void test_a_loss_at_the_moment_it_comes(struct world *w)
 {
     enum { ROUNDS = 60 };
@@ -415,6 +446,7 @@ int main(void)
         E2E_TEST(test_one_of_two_hanging_ones_is_told),
         E2E_TEST(test_hanging_while_messages_are_cut_off),
         E2E_TEST(test_hanging_while_redis_goes),
+        E2E_TEST(test_leases_that_cannot_be_read),
         E2E_TEST(test_a_loss_at_the_moment_it_comes),
         E2E_TEST(test_hanging_while_it_drains),
         E2E_TEST(test_listed_is_not_taken_back),
