@@ -28,6 +28,19 @@ import yaml
 for name, config in yaml.safe_load(Path("deploy/compose.yaml").read_text())["configs"].items():
     text = config.get("content") or (Path("deploy") / config["file"]).read_text()
     (Path(sys.argv[1]) / {"rules": "rules.yaml"}.get(name, name)).write_text(text)
+
+# Namespaces of clients need these labels, so what runs in one of them has to say so. Kubernetes
+# itself sets the labels of its own domain.
+policy = next(document for document in
+              yaml.safe_load_all(Path("deploy/kubernetes/rlockd.yaml").read_text())
+              if document["kind"] == "NetworkPolicy")
+labels = [label for rule in policy["spec"]["ingress"] for peer in rule["from"]
+          for label in peer["namespaceSelector"]["matchLabels"].items()
+          if not label[0].startswith("kubernetes.io/")]
+client = Path("deploy/kubernetes/migration.yaml").read_text()
+missing = [f"{name}={value}" for name, value in labels if f"{name}={value}" not in client]
+if missing or not labels:
+    sys.exit(f"migration.yaml names no label of the network policy: {missing}")
 END
 /usr/sbin/haproxy -c -q -f "$work/haproxy"
 promtool check config "$work/prometheus" > "$work/told" || { cat "$work/told"; exit 1; }
