@@ -44,6 +44,7 @@ struct long_wait {
     struct timer timer;              /* when the wait is written again */
     int64_t pause_ms;
     bool is_noted;                /* its lease has a session, and deadlocks are looked for */
+    bool is_in_home;              /* its session's home has a note of it, as far as is known */
     bool is_noting;               /* a note whose reply is waited for keeps the struct alive */
     enum on_deadlock on_deadlock; /* of the session */
     unsigned asked;               /* locks whose reply is waited for: see is_noting */
@@ -154,6 +155,8 @@ static void on_noted(void *arg, const struct session_wait_noted *noted)
     struct long_wait *wait = arg;
 
     wait->is_noting = false;
+    if (noted->outcome == CALL_DONE) /* else the note before this one may still be there */
+        wait->is_in_home = noted->is_noted;
     if (wait->acquisition == NULL) {
         free_if_over(wait);
         return;
@@ -255,6 +258,8 @@ static void forget_locks(const struct long_wait *wait)
     }
 }
 
+/* A wait without a note in the home is part of no cycle that a front end could have found. So
+ * at most SESSION_WAITS_MAX waits answer, of however many the session has. */
 void long_waits_asked(struct long_waits *long_waits, const char *session_id,
                       const char *question)
 {
@@ -262,7 +267,7 @@ void long_waits_asked(struct long_waits *long_waits, const char *session_id,
 
     DL_FOREACH(long_waits->waits, wait) {
         const struct lease *lease = wait->acquisition->lease;
-        if (wait->is_noted && strcmp(lease->session_id, session_id) == 0)
+        if (wait->is_in_home && strcmp(lease->session_id, session_id) == 0)
             session_wait_note(long_waits->store, lease, wait->wait_id, waited_ms(wait),
                               question, on_answered, NULL);
     }
