@@ -1,4 +1,6 @@
 -- Notes that a request waits for a lock for long, in a partition of the index of such locks.
+-- Removes some names whose waits must have ended: more than a call adds, so that they get fewer
+-- also where no census reads the index.
 -- KEYS index
 -- ARGV name left_ms
 -- sync no
@@ -10,7 +12,12 @@
 -- Reply  1
 -- modules
 
-local until_ms = lib.number.epoch_ms() + left_ms
-call('zadd', index, 'gt', lib.number.integer(until_ms), name)
+local REMOVED_MAX = 4
+
+local now = lib.number.epoch_ms()
+call('zadd', index, 'gt', lib.number.integer(now + left_ms), name)
 if call('pttl', index) < tonumber(left_ms) then call('pexpire', index, left_ms) end
+local over = call('zrangebyscore', index, '-inf', lib.number.integer(now), 'limit', 0,
+  REMOVED_MAX)
+if over[1] then call('zrem', index, unpack(over)) end
 return 1

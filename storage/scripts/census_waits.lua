@@ -1,5 +1,5 @@
 -- The locks in partitions of the index of locks with long waits. Names whose waits must have
--- ended are removed.
+-- ended are removed, some in each call.
 -- KEYS index...
 -- ARGV limit
 -- REPLY [] asked names
@@ -13,10 +13,16 @@
 --        names  of locks, with the key prefix
 -- modules
 
+-- The largest number of ended waits that one call removes: the next call goes on.
+local REMOVED_MAX = 1000
+
 local now, found, asked = lib.number.integer(lib.number.epoch_ms()), {}, 0
+local left = REMOVED_MAX
 for _, index in ipairs(KEYS) do
-  call('zremrangebyscore', index, '-inf', now)
-  local names = call('zrange', index, 0, limit - 1)
+  local over = call('zrangebyscore', index, '-inf', now, 'limit', 0, left)
+  if over[1] then call('zrem', index, unpack(over)) end
+  left = left - #over
+  local names = call('zrangebyscore', index, '(' .. now, '+inf', 'limit', 0, limit)
   if #found + #names > tonumber(limit) then break end
   for _, name in ipairs(names) do found[#found + 1] = name end
   asked = asked + 1

@@ -61,6 +61,23 @@ static void waits_end_by_themselves(void **state)
     expect(run(SCRIPT_CENSUS_WAITS, KEYS(INDEX, "{3}:no", "{3}:b"), ARGS("10")), "[3, [a]]");
 }
 
+/* Nobody may have asked for long: Redis is not kept from its other clients for their sake. */
+static void ended_waits_are_removed_some_at_a_time(void **state)
+{
+    enum { ENDED = 50000, REMOVED = 1000 };
+
+    (void)state;
+    command("EVAL %s 0", "for i = 1, 50000 do redis.call('zadd', '" INDEX "', 1, i) end");
+    run(SCRIPT_CENSUS_WAIT, KEYS(INDEX), ARGS("a", "60000"));
+    assert_int_equal(reply_integer(command("ZCARD " INDEX)), ENDED + 1 - 4);
+    command("ZADD {3}:b 1 one 2 two");
+    expect(run(SCRIPT_CENSUS_WAITS, KEYS(INDEX, "{3}:b"), ARGS("10")), "[2, [a]]");
+    assert_int_equal(reply_integer(command("ZCARD " INDEX)), ENDED + 1 - 4 - REMOVED);
+    expect_command("2", "ZCARD {3}:b");
+    expect(run(SCRIPT_CENSUS_WAITS, KEYS("{3}:b"), ARGS("10")), "[1, []]");
+    expect_command("0", "EXISTS {3}:b");
+}
+
 /* A partition whose names are too many for one reply comes in the next one. */
 static void partitions_are_read_as_a_whole(void **state)
 {
@@ -251,6 +268,7 @@ int main(void)
         SCRIPT_TEST(a_claim_ends_by_the_clock),
         SCRIPT_TEST(a_picture_is_of_the_worker_with_the_claim),
         SCRIPT_TEST(waits_end_by_themselves),
+        SCRIPT_TEST(ended_waits_are_removed_some_at_a_time),
         SCRIPT_TEST(partitions_are_read_as_a_whole),
         SCRIPT_TEST(the_longest_wait_is_read),
         SCRIPT_TEST(the_waits_for_a_lock_enter_it_together),
