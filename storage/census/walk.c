@@ -165,8 +165,10 @@ static void on_counted(void *arg, const struct redis_result *result)
 
     if (result->outcome == REDIS_DONE)
         walk->sessions += value_integer(result->reply);
+    else
+        walk->is_given_up = true; /* sessions that are not counted would seem to have ended */
     if (--walk->pending == 0)
-        finish(walk, true);
+        finish(walk, !walk->is_given_up);
 }
 
 /* One call for all partitions, in a cluster one for each. */

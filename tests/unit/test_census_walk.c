@@ -9,6 +9,7 @@
 #include "server/base/config.h"
 #include "server/base/loop.h"
 #include "storage/census/walk.h"
+#include "storage/notes/notes.h"
 #include "storage/store/store_internal.h"
 #include "storage/topology/topology_internal.h"
 
@@ -46,7 +47,36 @@ static void node_command(struct topology *topology, struct topology_node *node,
     answered_arg = arg;
 }
 
+/* Scripts are answered when the test says so, all at once. */
+static struct {
+    redis_done *done;
+    void *arg;
+} scripts[INDEX_PARTITIONS];
+static size_t script_count;
+
+static void run_script(struct topology *topology, const struct script_call *call,
+                       redis_done *done, void *arg)
+{
+    (void)topology;
+    (void)call;
+    assert_true(script_count < INDEX_PARTITIONS);
+    scripts[script_count].done = done;
+    scripts[script_count++].arg = arg;
+}
+
+static void answer_scripts(enum redis_outcome of_the_first)
+{
+    size_t count = script_count;
+
+    script_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct redis_result result = {.outcome = i == 0 ? of_the_first : REDIS_DONE};
+        scripts[i].done(scripts[i].arg, &result);
+    }
+}
+
 static const struct topology_ops ops = {.is_cluster = true,
+                                        .script = run_script,
                                         .node_of = node_of,
                                         .next_node = next_node,
                                         .node_command = node_command};
@@ -110,17 +140,46 @@ static void a_walk_whose_node_is_gone_is_given_up(void **state)
     assert_int_equal(completed, 0);
 }
 
+static void the_sessions_are_counted_last(void **state)
+{
+    (void)state;
+    walk.rest.fire(walk.rest.arg);
+    answer(REDIS_DONE);
+    walk.rest.fire(walk.rest.arg);
+    assert_int_equal(script_count, INDEX_PARTITIONS);
+    answer_scripts(REDIS_DONE);
+    assert_int_equal(ended, 1);
+    assert_int_equal(completed, 1);
+}
+
+/* The number of sessions would seem to have fallen. */
+static void a_count_that_failed_is_not_left_out(void **state)
+{
+    (void)state;
+    walk.rest.fire(walk.rest.arg);
+    answer(REDIS_DONE);
+    walk.rest.fire(walk.rest.arg);
+    answer_scripts(REDIS_REFUSED);
+    assert_int_equal(ended, 1);
+    assert_int_equal(completed, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(each_node_has_its_turn, begin),
         cmocka_unit_test_setup(a_walk_whose_node_is_gone_is_given_up, begin),
+        cmocka_unit_test_setup(the_sessions_are_counted_last, begin),
+        cmocka_unit_test_setup(a_count_that_failed_is_not_left_out, begin),
     };
 
     seen_init(&seen, SEEN_MAX);
     store.options.loop = loop_new();
     assert_non_null(store.options.loop);
+    store.call = store_call_new(&store);
+    assert_non_null(store.call);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    store_call_free(store.call);
     loop_free(store.options.loop);
     return failed;
 }
