@@ -12,6 +12,7 @@
 #include "server/base/text.h"
 #include "storage/look/lock_scan.h"
 #include "storage/look/permits_get.h"
+#include "storage/store/store_call.h"
 
 enum {
     SCAN_COUNT = 100,  /* keys that Redis visits in one go: some 25 microseconds */
@@ -28,8 +29,9 @@ enum {
  * the repeated round ends where this one did: if not, Redis has no key of that bucket any more.
  * The last round of a server may be cut like that whatever its size: nothing is behind it. So a
  * key that stays is never missed. The cursor for clients has the scanned node, the cursor at
- * the beginning of the round, and, in the middle of a bucket, the cursor at its end and the
- * last hash. */
+ * the beginning of the round, in the middle of a bucket the cursor at its end and the last
+ * hash, and the Redis process that serves as the node: the cursor of another one says nothing,
+ * and a listing with such a cursor begins anew. */
 struct page {
     struct store *store;
     lock_listed *listed;                /* of a listing of locks */
@@ -52,17 +54,48 @@ struct page {
 
 static void scan(struct page *page);
 
+/* The process that the next page has to find at the node; 0: any. */
+static uint32_t process_of(const struct lock_scan *scan)
+{
+    if (scan->cursor != 0)
+        return scan->process;
+    return scan->node_number != 0 ? call_process(topology_node_server(scan->node)) : 0;
+}
+
 static void finish(struct page *page, bool is_last)
 {
     struct lock_list list = {.outcome = page->outcome};
 
     if (!is_last)
         snprintf(list.next_cursor, sizeof(list.next_cursor),
-                 "%zu.%" PRIu64 ".%" PRIu64 ".%" PRIu32, page->scan.node_number,
-                 page->scan.cursor, page->end, page->after);
+                 "%zu.%" PRIu64 ".%" PRIu64 ".%" PRIu32 ".%" PRIu32, page->scan.node_number,
+                 page->scan.cursor, page->end, page->after, process_of(&page->scan));
     page->done(page->arg, &list);
     lock_scan_end(&page->scan);
     free(page);
+}
+
+/* To the beginning of the node, in a cluster of the first node: elsewhere the nodes stay. */
+static void go_back(struct page *page)
+{
+    struct topology *topology = store_topology(page->store);
+
+    if (topology_is_cluster(topology)) {
+        page->scan.node = topology_next_node(topology, NULL);
+        page->scan.node_number = 0;
+    }
+    page->scan.cursor = 0;
+    page->scan.process = 0;
+    page->scan.count = SCAN_COUNT;
+    page->after = 0;
+    page->end = 0;
+}
+
+/* The next page does, so that a page stays bounded work. */
+static void begin_anew(struct page *page)
+{
+    go_back(page);
+    finish(page, false);
 }
 
 static bool begin_next_round(struct page *page)
@@ -75,7 +108,9 @@ static bool begin_next_round(struct page *page)
 
 static void end_round(struct page *page)
 {
-    if (page->outcome != CALL_DONE || (!page->is_cut && !begin_next_round(page)))
+    if (page->outcome == CALL_DONE && lock_scan_is_lost(&page->scan))
+        begin_anew(page);
+    else if (page->outcome != CALL_DONE || (!page->is_cut && !begin_next_round(page)))
         finish(page, true);
     else if (page->is_cut || page->count == page->limit || ++page->rounds == SCAN_ROUNDS ||
              clock_ns() - page->started_ns > PAGE_MAX_MS * CLOCK_NS_PER_MS)
@@ -222,7 +257,9 @@ static void on_scanned(void *arg, enum call_outcome outcome)
         finish(page, true);
         return;
     }
-    if (take_names(page))
+    if (lock_scan_is_lost(&page->scan))
+        begin_anew(page);
+    else if (take_names(page))
         look_on(page);
     else
         make_room(page);
@@ -254,22 +291,27 @@ static size_t read_numbers(const char *text, uint64_t numbers[], size_t most)
 /* Reads a cursor of finish(); "" is the start. Non-zero: it is neither. */
 static int find_start(struct page *page, const char *cursor)
 {
+    struct topology *topology = store_topology(page->store);
     struct lock_scan *scan = &page->scan;
-    uint64_t numbers[4] = {0};
+    uint64_t numbers[5] = {0};
 
     /* One of version 0.1 has three, and goes on at the beginning of its round. */
-    if (cursor[0] != '\0' && (read_numbers(cursor, numbers, 4) < 3 || numbers[3] > UINT32_MAX))
+    if (cursor[0] != '\0' && (read_numbers(cursor, numbers, 5) < 3 || numbers[3] > UINT32_MAX ||
+                              numbers[4] > UINT32_MAX))
         return -1;
     scan->node_number = (size_t)numbers[0];
     scan->cursor = numbers[1];
     page->end = numbers[2];
     page->after = (uint32_t)numbers[3];
+    scan->process = (uint32_t)numbers[4];
     if (page->after != 0 && page->end != 0)
         scan->count = 1;
     if (scan->node == NULL)
         return 0; /* none is known yet: the first command will say so */
     for (size_t i = 0; i < scan->node_number && scan->node != NULL; i++)
-        scan->node = topology_next_node(store_topology(page->store), scan->node);
+        scan->node = topology_next_node(topology, scan->node);
+    if (scan->node == NULL && topology_is_cluster(topology))
+        go_back(page); /* there are fewer nodes than before */
     return scan->node != NULL ? 0 : -1;
 }
 
@@ -284,6 +326,7 @@ static void pass_over(struct page *page)
     if (page->scan.node == node)
         return;
     page->after = 0;
+    page->end = 0;
     page->scan.count = SCAN_COUNT;
     page->scan.cursor = 0;
     page->is_over = page->scan.node == NULL;

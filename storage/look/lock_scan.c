@@ -24,16 +24,16 @@ static void drop_names(struct lock_scan *scan)
 bool lock_scan_is_lost(const struct lock_scan *scan)
 {
     struct topology *topology = store_topology(scan->store);
-    struct topology_node *node = NULL;
+    struct topology_node *node = topology_next_node(topology, NULL);
 
-    do {
+    for (size_t i = 0; i < scan->node_number && node != NULL; i++)
         node = topology_next_node(topology, node);
-    } while (node != NULL && node != scan->node);
-    return node == NULL;
+    return node != scan->node || scan->is_cursor_lost;
 }
 
 static void go_to_next_node(struct lock_scan *scan)
 {
+    scan->process = 0;
     scan->node = topology_next_node(store_topology(scan->store), scan->node);
     scan->node_number++;
 }
@@ -109,6 +109,12 @@ static char *name_of(const struct lock_scan *scan, const struct redis_value *key
     return copy;
 }
 
+static void note_process(struct lock_scan *scan, uint32_t process)
+{
+    scan->is_cursor_lost = scan->process != 0 && process != 0 && process != scan->process;
+    scan->process = process;
+}
+
 static void on_scanned(void *arg, const struct redis_result *result)
 {
     struct lock_scan *scan = arg;
@@ -117,6 +123,7 @@ static void on_scanned(void *arg, const struct redis_result *result)
     size_t len;
 
     if (outcome == CALL_DONE) {
+        note_process(scan, call_process(result->server));
         scan->next_cursor = strtoull(value_text(value_at(result->reply, 0), &len), NULL, 10);
         scan->names = calloc(value_count(keys) + 1, sizeof(*scan->names));
         assert(scan->names != NULL);

@@ -19,7 +19,7 @@ struct lock_scan;
 typedef void lock_scan_done(void *arg, enum call_outcome outcome);
 
 /* A walk over the nodes. Its owner reads the position, and never writes it but before the first
- * round. */
+ * round; then `process` may be set for the beginning of a node, too. */
 struct lock_scan {
     struct store *store;
     size_t count; /* keys that Redis visits in a round; the owner may change it between two */
@@ -28,7 +28,9 @@ struct lock_scan {
     struct topology_node *node; /* that is scanned, and its number among them */
     size_t node_number;
     uint64_t cursor, next_cursor; /* of this round and of the next one */
-    char **names;                 /* of this round, without those that no client can ask for */
+    uint32_t process;    /* call_process() of the one that gave `cursor`; 0: any may have */
+    bool is_cursor_lost; /* another process has answered this round */
+    char **names;        /* of this round, without those that no client can ask for */
     size_t name_count;
     lock_scan_done *done;
     void *arg;
@@ -44,8 +46,11 @@ void lock_scan_pass_over(struct lock_scan *scan);
 /* Asks for the keys of the round at the cursor. Refused where no majority of a quorum can be
  * asked: the other servers do not know all locks. `done` comes once, and later. */
 void lock_scan_round(struct lock_scan *scan, lock_scan_done *done, void *arg);
-/* Whether the node is none of the topology's any more: its keys are on other nodes. A walk that
- * has rested asks before it goes on, for the memory of a node is freed a minute after that. */
+/* Whether the walk has lost its way, and is to begin anew, for it would miss keys: a cursor is
+ * good for the Redis process that gave it only, and behind a node that has lost its slots, or
+ * another place among the nodes, there may be nodes that have not been scanned. To be asked
+ * after each round and, before lock_scan_next(), after a rest: the memory of a node is freed a
+ * minute after it has lost its slots. */
 bool lock_scan_is_lost(const struct lock_scan *scan);
 /* The round is to be asked for again: forgets its names. */
 void lock_scan_repeat(struct lock_scan *scan);

@@ -17,10 +17,10 @@ enum {
     BRIEFS_MAX = 10   /* sessions that one turn asks for: some tenths of a millisecond */
 };
 
-/* The cursor that clients get: place, the cursor of ZSCAN there and, if an earlier page has
- * dealt with some sessions of its reply, the next cursor of that reply and the last of them: as
- * in lock_list.c, with ids in the place of hashes. A small partition is one reply whatever its
- * size.
+/* The cursor that clients get: place, the cursor of ZSCAN there, if an earlier page has dealt
+ * with some sessions of its reply, the next cursor of that reply and the last of them, and the
+ * Redis process: as in lock_list.c, with ids in the place of hashes. A small partition is one
+ * reply whatever its size.
  */
 struct list_call {
     struct store *store;
@@ -35,8 +35,9 @@ struct list_call {
     size_t server;  /* of a quorum, whose sessions are being dealt with */
     int scan_count; /* members that Redis visits in a script */
     uint64_t cursor, end;
-    char after[SESSION_ID_SIZE];    /* empty: no session of the reply is dealt with */
-    bool is_full;                   /* the next round is too large for the page */
+    uint32_t process;            /* that gave `cursor`: see call_process(); 0: any may have */
+    char after[SESSION_ID_SIZE]; /* empty: no session of the reply is dealt with */
+    bool is_full;                /* the next round is too large for the page */
     char (*found)[SESSION_ID_SIZE]; /* whose homes are to be asked */
     size_t found_count, found_next;
     struct session_list list;
@@ -58,8 +59,8 @@ static void finish(struct list_call *page)
 {
     if (page->list.outcome == CALL_DONE && page->place < places(page))
         snprintf(page->list.next_cursor, sizeof(page->list.next_cursor),
-                 "%zu.%" PRIu64 ".%" PRIu64 ".%s", page->place, page->cursor, page->end,
-                 page->after);
+                 "%zu.%" PRIu64 ".%" PRIu64 ".%s.%" PRIu32, page->place, page->cursor,
+                 page->end, page->after, page->process);
     page->list.entries = page->entries;
     page->done(page->arg, &page->list);
     free(page->found);
@@ -147,11 +148,18 @@ static int by_text(const void *left, const void *right)
     return strcmp(left, right);
 }
 
-static void go_to_next_place(struct list_call *page)
+static void go_to_place(struct list_call *page, size_t place)
 {
     page->after[0] = '\0';
     page->end = page->cursor = 0;
-    page->place++;
+    page->process = 0;
+    page->scan_count = SCAN_COUNT;
+    page->place = place;
+}
+
+static void go_to_next_place(struct list_call *page)
+{
+    go_to_place(page, page->place + 1);
 }
 
 /* The ids of a reply of ZSCAN, in order, without those up to `after`, which may be empty. The
@@ -223,13 +231,17 @@ static void on_scanned(void *arg, const struct redis_result *result)
 {
     struct list_call *page = arg;
     bool may_go_on = page->servers > 0 && topology_has_majority(store_topology(page->store));
+    uint32_t process = call_process(result->server);
     size_t len;
 
     if (result->outcome != REDIS_DONE && may_go_on) {
         go_to_next_place(page);
     } else if (result->outcome != REDIS_DONE) {
         page->list.outcome = call_outcome_of(result);
+    } else if (page->process != 0 && process != 0 && process != page->process) {
+        go_to_place(page, page->place); /* the cursor is that of another process */
     } else {
+        page->process = process;
         take_found(page, strtoull(value_text(value_at(result->reply, 0), &len), NULL, 10),
                    value_at(result->reply, 1));
     }
@@ -276,6 +288,15 @@ static void on_turn(void *arg, bool may)
     }
 }
 
+static int read_process(struct list_call *page, const char *text)
+{
+    size_t digits = strspn(text, "0123456789");
+    unsigned long long process = strtoull(text, NULL, 10);
+
+    page->process = (uint32_t)process;
+    return digits > 0 && text[digits] == '\0' && process <= UINT32_MAX ? 0 : -1;
+}
+
 /* Reads a cursor of finish(); "" is the start. Non-zero: it is neither. */
 static int find_start(struct list_call *page, const char *cursor)
 {
@@ -296,13 +317,16 @@ static int find_start(struct list_call *page, const char *cursor)
     page->cursor = strtoull(cursor, NULL, 10);
     cursor += digits + 1;
     digits = strspn(cursor, "0123456789");
-    if (cursor[digits] == '.') { /* else one of version 0.1: from the beginning of the reply */
-        page->end = strtoull(cursor, NULL, 10);
-        cursor += digits + 1;
-        snprintf(page->after, sizeof(page->after), "%s", cursor);
-        page->scan_count = page->end != 0 ? 1 : SCAN_COUNT;
-    }
-    return errno == 0 && strlen(cursor) < sizeof(page->after) ? 0 : -1;
+    if (cursor[digits] != '.') /* of version 0.1: from the beginning of the reply */
+        return errno == 0 && strlen(cursor) < sizeof(page->after) ? 0 : -1;
+    page->end = strtoull(cursor, NULL, 10);
+    page->scan_count = page->end != 0 ? 1 : SCAN_COUNT;
+    cursor += digits + 1;
+    size_t len = strcspn(cursor, ".");
+    if (errno != 0 || len >= sizeof(page->after))
+        return -1;
+    memcpy(page->after, cursor, len); /* the rest is 0 */
+    return cursor[len] == '\0' ? 0 : read_process(page, cursor + len + 1);
 }
 
 int session_list(struct store *store, size_t limit, const char *cursor, session_list_done *done,

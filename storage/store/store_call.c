@@ -177,6 +177,16 @@ int64_t store_ms_left(const struct store *store, int64_t ms, int64_t sent_ns)
     return left_ms > 0 ? left_ms : 0;
 }
 
+uint32_t call_process(const struct redis_server *server)
+{
+    size_t len = server != NULL ? strlen(server->run_id) : 0;
+
+    if (len == 0)
+        return 0;
+    uint32_t hash = text_hash(server->run_id, len);
+    return hash != 0 ? hash : 1;
+}
+
 void lock_copy_text(const struct redis_value *reply, char *out, size_t out_size)
 {
     size_t len;

@@ -62,6 +62,9 @@ int64_t watchdog_period_ms(const struct config *config);
 /* `ms` is a TTL from a reply to a command that was sent at `sent_ns` (loop_now_ns()). Returns
  * the ms that are left for sure now; -1: no TTL. */
 int64_t store_ms_left(const struct store *store, int64_t ms, int64_t sent_ns);
+/* A number for a Redis process, which another one will hardly have; 0: it is not known, as
+ * where `server` is NULL. */
+uint32_t call_process(const struct redis_server *server);
 /* Copies a text of a reply; "" when it does not fit. */
 void lock_copy_text(const struct redis_value *reply, char *out, size_t out_size);
 

@@ -112,6 +112,14 @@ static void node_free(struct cluster_node *node)
     free(node);
 }
 
+/* The order of topology_next_node(). */
+static int by_address(const struct cluster_node *left, const struct cluster_node *right)
+{
+    int order = strcmp(left->at.host, right->at.host);
+
+    return order != 0 ? order : left->at.port - right->at.port;
+}
+
 static struct cluster_node *node_new(struct cluster *cluster, const struct redis_host *at)
 {
     struct cluster_node *node = calloc(1, sizeof(*node));
@@ -129,7 +137,7 @@ static struct cluster_node *node_new(struct cluster *cluster, const struct redis
         node_free(node);
         return NULL;
     }
-    DL_APPEND(cluster->nodes, node);
+    DL_INSERT_INORDER(cluster->nodes, node, by_address);
     return node;
 }
 

@@ -90,7 +90,8 @@ void topology_script(struct topology *topology, const struct script_call *call,
 void topology_command(struct topology *topology, const struct redis_tag *tag,
                       const struct redis_command *command, redis_done *done, void *arg);
 
-/* Every node that keeps keys, in an order that stays: NULL begins, and NULL is the end. */
+/* Every node that keeps keys: NULL begins, and NULL is the end. The order is the same for all
+ * workers that know the same nodes. In a cluster a node may come in between. */
 struct topology_node *topology_next_node(struct topology *topology, struct topology_node *node);
 enum { TOPOLOGY_ALL_SLOTS = 16384, TOPOLOGY_TAG_SIZE = 8 };
 

@@ -286,6 +286,43 @@ static void test_pages_while_locks_go(struct world *w)
     list_while_locks_go(w, 25);
 }
 
+/* The cursor of SCAN that the first page ended at is good for nothing: it goes with the seed of
+ * the hashes, which each process of Redis chooses anew. */
+static void test_a_restart_between_two_pages(struct world *w)
+{
+    enum { LOCKS = 2000 };
+    struct redis *redis = redis_start(w, NULL);
+    struct front *fe = front_start(w, "--redis", redis->url, NULL);
+    bool is_listed[LOCKS] = {false};
+    const char *cursor = "";
+    json_t *entry;
+    size_t i;
+    int pages = 0;
+
+    for (int lock = 0; lock < LOCKS; lock++)
+        assert_true(redisson_lock(redis, text(w, "restart/%d", lock), JAVA_HOLDER, 60000));
+    do {
+        struct reply *r = http(
+            fe, "GET",
+            text(w, "/v1/locks?prefix=restart/&limit=200&cursor=%s", url_encode(w, cursor)),
+            NULL);
+        expect_status(r, 200);
+        json_array_foreach(reply_get(r, "locks"), i, entry)
+            is_listed[atoi(json_string_value(json_object_get(entry, "lock")) +
+                           strlen("restart/"))] = true;
+        cursor = reply_str(r, "next_cursor");
+        if (pages++ == 0) {
+            redis_kill(redis);
+            redis_return(redis);
+            wait_until(front_ready(fe), 10000);
+        }
+    } while (cursor != NULL && pages < PAGES_MAX);
+    assert_null(cursor);
+    for (int lock = 0; lock < LOCKS; lock++)
+        if (!is_listed[lock])
+            FAIL("restart/%d is missing", lock);
+}
+
 /* The fields of a GET may be a body, too. */
 static void test_fields_in_a_body(struct world *w)
 {
@@ -317,7 +354,8 @@ static void test_wrong_queries(struct world *w)
         {"cursor=not-a-cursor", "cursor"},
         {"cursor=0.0.18446744073709551616", "cursor"},
         {"cursor=0.0.0.4294967296", "cursor"},
-        {"cursor=0.0.0.0.0", "cursor"},
+        {"cursor=0.0.0.0.4294967296", "cursor"},
+        {"cursor=0.0.0.0.0.0", "cursor"},
         {"cursor=0.18446744073709551616.0", "cursor"},
         {"cursor=18446744073709551616.0.0", "cursor"},
         {"cursor=0.0", "cursor"},
@@ -392,6 +430,7 @@ int main(void)
         E2E_TEST(test_prefix_is_literal),
         E2E_TEST(test_pages),
         E2E_TEST(test_pages_while_locks_go),
+        E2E_TEST(test_a_restart_between_two_pages),
         E2E_TEST(test_fields_in_a_body),
         E2E_TEST(test_wrong_queries),
         E2E_TEST(test_key_prefix_is_cut_off),

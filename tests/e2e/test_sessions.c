@@ -177,8 +177,14 @@ static void test_others_see_who_holds(struct world *w)
 
 static void test_cursors_of_nobody(struct world *w)
 {
-    static const char *const cursors[] = {"x", "0", "0.-1", "0.18446744073709551615",
-                                          "18446744073709551616.0"};
+    static const char *const cursors[] = {"x",
+                                          "0",
+                                          "0.-1",
+                                          "0.18446744073709551615",
+                                          "18446744073709551616.0",
+                                          "0.0.0..x",
+                                          "0.0.0..4294967296",
+                                          "0.0.0..1.1"};
 
     for (size_t i = 0; i < COUNT_OF(cursors); i++)
         expect_problem(http(w->a, "GET", text(w, "/v1/sessions?cursor=%s", cursors[i]), NULL),
@@ -220,6 +226,38 @@ static void test_pages_while_scores_change(struct world *w)
         cursor = reply_str(r, "next_cursor");
         redis_do(w->redis, "EVAL %s 0", other_scores);
     } while (cursor != NULL && ++rounds < ROUNDS_MAX);
+    assert_int_equal(json_object_size(seen), SESSIONS);
+    json_decref(seen);
+}
+
+/* As of locks: see test_listing.c. */
+static void test_a_restart_between_two_pages(struct world *w)
+{
+    enum { SESSIONS = 3000, PAGES_MAX = 1000 };
+    struct redis *redis = redis_start(w, NULL);
+    struct front *fe = front_start(w, "--redis", redis->url, NULL);
+    json_t *seen = json_object(), *entry;
+    const char *cursor = "";
+    int pages = 0;
+    size_t i;
+
+    for (int session = 0; session < SESSIONS; session++)
+        session_new(fe, "ttl_ms=60000");
+    do {
+        struct reply *r = http(
+            fe, "GET", text(w, "/v1/sessions?limit=60&cursor=%s", url_encode(w, cursor)), NULL);
+        expect_status(r, 200);
+        json_array_foreach(reply_get(r, "sessions"), i, entry)
+            json_object_set_new(seen, json_string_value(json_object_get(entry, "session_id")),
+                                json_true());
+        cursor = reply_str(r, "next_cursor");
+        if (pages++ == 0) {
+            redis_kill(redis);
+            redis_return(redis);
+            wait_until(front_ready(fe), 10000);
+        }
+    } while (cursor != NULL && pages < PAGES_MAX);
+    assert_null(cursor);
     assert_int_equal(json_object_size(seen), SESSIONS);
     json_decref(seen);
 }
@@ -450,6 +488,7 @@ int main(void)
         E2E_TEST(test_others_see_who_holds),
         E2E_TEST(test_cursors_of_nobody),
         E2E_TEST(test_list_in_pages),
+        E2E_TEST(test_a_restart_between_two_pages),
         E2E_TEST(test_pages_while_scores_change),
         E2E_TEST(test_leases_in_pages),
         E2E_TEST(test_only_its_token_may),

@@ -6,6 +6,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+
 #include "server/base/config.h"
 #include "server/base/loop.h"
 #include "storage/census/walk.h"
@@ -105,6 +108,22 @@ static void answer(enum redis_outcome outcome)
     timer_cancel(loop_timers(store.options.loop), &walk.rest);
 }
 
+/* A round without keys that is not the last one of its node. */
+static void answer_more(const char *run_id)
+{
+    redisReply cursor = {.type = REDIS_REPLY_STRING, .str = "7", .len = 1};
+    redisReply keys = {.type = REDIS_REPLY_ARRAY}, *parts[] = {&cursor, &keys};
+    const redisReply reply = {.type = REDIS_REPLY_ARRAY, .elements = 2, .element = parts};
+    struct redis_server server = {.is_cluster = true};
+    const struct redis_result result = {
+        .outcome = REDIS_DONE, .reply = (const struct redis_value *)&reply, .server = &server};
+
+    snprintf(server.run_id, sizeof(server.run_id), "%s", run_id);
+    asked = NULL;
+    answered(answered_arg, &result);
+    timer_cancel(loop_timers(store.options.loop), &walk.rest);
+}
+
 static int begin(void **state)
 {
     (void)state;
@@ -140,6 +159,24 @@ static void a_walk_whose_node_is_gone_is_given_up(void **state)
     assert_int_equal(completed, 0);
 }
 
+/* Its cursors are those of the process that was there before: keys would be passed over. */
+static void a_walk_whose_redis_process_is_another_is_given_up(void **state)
+{
+    (void)state;
+    walk.rest.fire(walk.rest.arg);
+    assert_ptr_equal(asked, &second);
+    for (int i = 0; i < 3; i++) {
+        answer_more("one");
+        walk.rest.fire(walk.rest.arg);
+        assert_ptr_equal(asked, &second);
+    }
+    answer_more("other");
+    walk.rest.fire(walk.rest.arg);
+    assert_null(asked);
+    assert_int_equal(ended, 1);
+    assert_int_equal(completed, 0);
+}
+
 static void the_sessions_are_counted_last(void **state)
 {
     (void)state;
@@ -169,6 +206,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(each_node_has_its_turn, begin),
         cmocka_unit_test_setup(a_walk_whose_node_is_gone_is_given_up, begin),
+        cmocka_unit_test_setup(a_walk_whose_redis_process_is_another_is_given_up, begin),
         cmocka_unit_test_setup(the_sessions_are_counted_last, begin),
         cmocka_unit_test_setup(a_count_that_failed_is_not_left_out, begin),
     };
