@@ -22,10 +22,14 @@ local is_for_one = asked_token ~= '' and asked_token ~= '*'
 local mode = try('hget', lock, 'mode')
 if type(mode) == 'table' then return mode end
 
+-- The lease of the holder field that holds; nil: it has no record, or is an owner's.
+local function lease_of(field)
+  local ref = field_of.is_ours(field) and field_of.ref_of(field)
+  return ref and lib.record.find(lock, ref) or nil
+end
+
 -- Publishes to the session of the holder at once: the session of its lease, or of its owner.
 local function notify_session(field, lease)
-  local ref = not lease and field_of.is_ours(field) and field_of.ref_of(field)
-  if ref then lease = lib.record.find(lock, ref) end
   local session = lease and lease.session or field_of.owner_of(field)
   if session ~= '' then call('publish', 'rlockd:sessions', session) end
 end
@@ -39,6 +43,13 @@ local function note_forced(holder, token)
   end
 end
 
+-- The record of the lease gets the reason, because the next force-unlock overwrites `forced`.
+local function mark_forced(lease)
+  lease.detail = 'forced'
+  lib.lease.rewrite(lease)
+  if by and by ~= '' then lib.lease.note_forced_by(lease, by, window_ms) end
+end
+
 local function free_lock()
   local holders = call('hrandfield', lock, 2)
   if #holders == 0 then return {asked_token == '' and 'free' or 'stale'} end
@@ -50,12 +61,15 @@ local function free_lock()
   lib.lock.wake(lock)
   lib.fair.wake(lock) -- where it is a fair lock
   note_forced(holders[1], token)
-  notify_session(holders[1])
+  local lease = lease_of(holders[1])
+  local is_marked = lease and lease.state == 'held'
+  --quorum: is_marked = false -- the servers agree on it in other ways
+  if is_marked then mark_forced(lease) end
+  notify_session(holders[1], lease)
   return {'unlocked', holders[1], token}
 end
 
--- Ends the reads of one grant; the reads of one owner share its token. The record of each lease
--- gets the reason, because the next force-unlock overwrites `forced`.
+-- Ends the reads of one grant; the reads of one owner share its token.
 local function free_reads()
   if not asked_holder then return {'search'} end
   local reads, holder = lib.grant.reads_of(lock, asked_token, asked_holder), asked_holder
@@ -65,9 +79,7 @@ local function free_reads()
   for _, read in ipairs(reads) do
     local lease = read[2]
     lib.lease.release(lease)
-    lease.detail = 'forced'
-    lib.lease.rewrite(lease)
-    if by and by ~= '' then lib.lease.note_forced_by(lease, by, window_ms) end
+    mark_forced(lease)
     notify_session(read[1], lease)
   end
   return {'unlocked', holder, asked_token}
@@ -113,7 +125,7 @@ local function free_readers_and_writer()
     if fields[i] ~= 'mode' then
       holder = fields[i]
       left = left - delete_reads(holder, fields[i + 1], left)
-      notify_session(holder)
+      notify_session(holder, lease_of(holder))
       --quorum: all[#all + 1] = holder
     end
   end

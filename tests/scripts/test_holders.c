@@ -82,6 +82,26 @@ static void the_former_holder_learns_who_and_why(void **state)
     expect(forced_by(C), "nil");
 }
 
+/* It has asked for nothing between its own force-unlock and that of the next holder. */
+static void a_former_holder_that_asks_late_learns_it_too(void **state)
+{
+    (void)state;
+    ask(.id = A);
+    force_by("anna\nit hangs");
+    expect_lasts("rlockd:forced-by:{jobs}:" A, 60000);
+    ask(.id = B, .kind = "fair");
+    force_by("ben\n");
+    ask(.id = C);
+    force_by("");
+    expect(lock_renew(A, "30000"), "[ended, forced, , lock, anna\nit hangs]");
+    expect(ask(.id = A), "[ended, forced, , , anna\nit hangs]");
+    expect(lock_release(B), "[ended, forced, , fair, ben\n]");
+    expect(lock_release(C), "[ended, forced, , lock]");
+    expect(forced_by(C), "nil");
+    command("HSET jobs " A ":m 1"); /* of a set, without a record */
+    expect(force_by("anna\n"), "[unlocked, *:m, *]");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -89,6 +109,7 @@ int main(void)
         SCRIPT_TEST(the_caller_of_an_owner_is_kept),
         SCRIPT_TEST(a_look_names_the_only_holder),
         SCRIPT_TEST(the_former_holder_learns_who_and_why),
+        SCRIPT_TEST(a_former_holder_that_asks_late_learns_it_too),
     };
 
     return cmocka_run_group_tests_name("one server", tests, redis_set_up, redis_tear_down) +

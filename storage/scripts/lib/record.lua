@@ -5,8 +5,8 @@
 --   detail        of a waiting lease the attempts of the other requests that wait with the
 --                 token, with blanks between them; "*": too many of them, the wait ends by its
 --                 time; "place": the lease has a place in the queue of a fair lock and no
---                 request waits. Of a held lease "forced": its read was forced out, and it has
---                 not been told so
+--                 request waits. Of a held lease "forced": it was force-unlocked, and has not
+--                 been told so
 --   attempt       the attempt that waits, or that was granted; empty once a later request has
 --                 been answered "held"
 --   since         epoch ms when the lease began to wait
