@@ -21,6 +21,7 @@ struct publishing {
     char *counts;
     struct census_picture picture, last;
     bool begins[CENSUS_ENTRIES_MAX]; /* the alarm about this entry of the picture */
+    size_t next;                     /* entry whose alarm is told next */
 };
 
 /* --- the log ------------------------------------------------------------------------------ */
@@ -57,50 +58,37 @@ static json_t *line_of(enum census_kind kind, const struct census_entry *entry, 
     return line;
 }
 
-/* A begin to be logged, when a look at the lock has said who holds it. */
-struct alarm_begin {
-    struct census_entry entry;
-    json_t *line;
-};
+static void tell_next(struct publishing *publishing);
 
+static void tell_begin(struct publishing *publishing, json_t *line)
+{
+    log_write(LOG_LEVEL_WARN, begin_messages[publishing->kind], line);
+    publishing->next++;
+}
+
+/* The begin is logged when a look at the lock has said who holds it. */
 static void on_looked(void *arg, const struct lock_view *view)
 {
-    struct alarm_begin *begin = arg;
+    struct publishing *publishing = arg;
+    const struct census_entry *entry = &publishing->picture.entries[publishing->next];
+    json_t *line = line_of(publishing->kind, entry, publishing->now_ms);
 
     for (size_t i = 0; view->outcome == CALL_DONE && i < view->holders_shown; i++) {
         const struct lock_holder *holder = &view->holders[i];
-        if (strcmp(holder->field, begin->entry.who) != 0)
+        if (strcmp(holder->field, entry->who) != 0)
             continue;
-        add_text(begin->line, "session_id", holder->session_id);
-        add_text(begin->line, "session_name", holder->session_name);
-        add_text(begin->line, "owner", holder->owner);
-        add_text(begin->line, "caller", holder->caller);
-        add_text(begin->line, "note", holder->note);
+        add_text(line, "session_id", holder->session_id);
+        add_text(line, "session_name", holder->session_name);
+        add_text(line, "owner", holder->owner);
+        add_text(line, "caller", holder->caller);
+        add_text(line, "note", holder->note);
     }
-    log_write(LOG_LEVEL_WARN, begin_messages[CENSUS_HELD], begin->line);
-    free(begin);
+    tell_begin(publishing, line);
+    tell_next(publishing);
 }
 
-static void tell_begin(const struct publishing *publishing, const struct census_entry *entry)
+static void tell_ends(struct publishing *publishing)
 {
-    static const struct lock_query query = {.holders_max = LOCK_HOLDERS_SHOWN};
-    json_t *line = line_of(publishing->kind, entry, publishing->now_ms);
-
-    if (publishing->kind == CENSUS_WAITED) {
-        log_write(LOG_LEVEL_WARN, begin_messages[CENSUS_WAITED], line);
-        return;
-    }
-    struct alarm_begin *begin = malloc(sizeof(*begin));
-    assert(begin != NULL);
-    *begin = (struct alarm_begin){.entry = *entry, .line = line};
-    lock_get(publishing->store, entry->name, &query, on_looked, begin);
-}
-
-static void tell_changes(struct publishing *publishing)
-{
-    for (size_t i = 0; i < publishing->picture.count; i++)
-        if (publishing->begins[i])
-            tell_begin(publishing, &publishing->picture.entries[i]);
     for (size_t i = 0; i < publishing->last.count; i++) {
         const struct census_entry *entry = &publishing->last.entries[i];
         const struct census_entry *now = picture_find(&publishing->picture, publishing->kind,
@@ -111,8 +99,6 @@ static void tell_changes(struct publishing *publishing)
     }
 }
 
-/* --- the picture -------------------------------------------------------------------------- */
-
 static void finish(struct publishing *publishing)
 {
     publishing->done(publishing->arg);
@@ -120,13 +106,36 @@ static void finish(struct publishing *publishing)
     free(publishing);
 }
 
+/* One lock is looked at after the other: many alarms may begin at once. */
+static void tell_next(struct publishing *publishing)
+{
+    static const struct lock_query query = {.holders_max = LOCK_HOLDERS_SHOWN};
+
+    while (publishing->next < publishing->picture.count) {
+        const struct census_entry *entry = &publishing->picture.entries[publishing->next];
+        if (!publishing->begins[publishing->next]) {
+            publishing->next++;
+        } else if (publishing->kind == CENSUS_HELD) {
+            lock_get(publishing->store, entry->name, &query, on_looked, publishing);
+            return;
+        } else {
+            tell_begin(publishing, line_of(publishing->kind, entry, publishing->now_ms));
+        }
+    }
+    tell_ends(publishing);
+    finish(publishing);
+}
+
+/* --- the picture -------------------------------------------------------------------------- */
+
 static void on_written(void *arg, const struct redis_result *result)
 {
     struct publishing *publishing = arg;
 
     if (result->outcome == REDIS_DONE && value_integer(result->reply) == 1)
-        tell_changes(publishing);
-    finish(publishing);
+        tell_next(publishing);
+    else
+        finish(publishing);
 }
 
 /* Which alarms go on, and which begin. */
@@ -176,6 +185,7 @@ void census_publish(struct store *store, const struct publication *publication,
     publishing->worker_id = publication->worker_id;
     publishing->long_ms = publication->long_ms;
     publishing->last.count = 0;
+    publishing->next = 0;
     publishing->done = done;
     publishing->arg = arg;
     publishing->counts = strdup(publication->counts);

@@ -14,8 +14,11 @@
 
 enum {
     SCAN_COUNT = 100, /* keys that Redis visits in a step: some hundred microseconds */
-    LOOKS_MAX = 32    /* locks in a step: as long */
+    LOOKS_MAX = 32    /* locks in a step: as long, unless they have many readers */
 };
+
+/* A step is slow that takes so much longer than the way to Redis and back. */
+#define SLOW_NS (2 * CLOCK_NS_PER_MS)
 
 /* A token of a grant by rlockd is its time: Redisson's own tokens are counted from 1. */
 #define TOKEN_IS_TIME INT64_C(1000000000000000)
@@ -88,14 +91,28 @@ static void note_lock(struct walk *walk, const char *name, const struct redis_va
 
 /* --- steps -------------------------------------------------------------------------------- */
 
+/* Redis runs the looks of a step without a break, and each may be at a hundred readers: few
+ * follow a slow step, and more again those that are not. */
+static void choose_pace(struct walk *walk, int64_t took_ns)
+{
+    if (took_ns < walk->fastest_ns)
+        walk->fastest_ns = took_ns;
+    if (took_ns - walk->fastest_ns > SLOW_NS)
+        walk->looks_max = 1;
+    else if (walk->next_name > 0 && walk->looks_max < LOOKS_MAX) /* not after a scan */
+        walk->looks_max *= 2;
+}
+
 /* A part of the step that failed ends the walk: a lock that was left out would seem to be
  * free. */
 static void end_part(struct walk *walk, enum call_outcome outcome)
 {
     if (outcome != CALL_DONE)
         walk->is_given_up = true;
-    if (--walk->pending == 0)
-        census_rest(walk->store, &walk->rest, walk->step_began_ns);
+    if (--walk->pending > 0)
+        return;
+    choose_pace(walk, clock_ns() - walk->step_began_ns);
+    census_rest(walk->store, &walk->rest, walk->step_began_ns);
 }
 
 /* A look under way; the name lasts as long as its round. */
@@ -137,7 +154,7 @@ static bool look_at_some(struct walk *walk)
     size_t looks = 0;
 
     walk->step_began_ns = clock_ns();
-    while (walk->next_name < walk->scan.name_count && looks < LOOKS_MAX) {
+    while (walk->next_name < walk->scan.name_count && looks < walk->looks_max) {
         look_at(walk, walk->scan.names[walk->next_name++]);
         looks++;
     }
@@ -219,6 +236,8 @@ void walk_start(struct walk *walk, int64_t redis_now_ms, walk_done *done, void *
     walk->picture.count = 0;
     walk->long_count = 0;
     walk->sessions = 0;
+    walk->looks_max = 1;
+    walk->fastest_ns = INT64_MAX;
     memset(walk->locks, 0, sizeof(walk->locks));
     lock_scan_begin(&walk->scan, walk->store, "hash", "", SCAN_COUNT);
     scan(walk);

@@ -26,8 +26,9 @@ struct walk {
     size_t next_name, pending;
     bool is_running, is_given_up;
     struct timer rest;
-    int64_t step_began_ns;
-    int64_t began_ns, began_ms; /* by this worker's clock and by Redis' */
+    size_t looks_max;                  /* locks in the next step */
+    int64_t step_began_ns, fastest_ns; /* of the steps until now */
+    int64_t began_ns, began_ms;        /* by this worker's clock and by Redis' */
     walk_done *done;
     void *arg;
     /* What it has found: */

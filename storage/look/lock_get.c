@@ -231,11 +231,16 @@ static void look_at_all(struct look *look)
     call_send_in_turn(call, on_looked, look);
 }
 
-/* A look that names no waiters asks for all that it is to name. */
+static bool is_of_quorum(const struct look *look)
+{
+    return topology_quorum_nodes(store_topology(look->store)) > 0;
+}
+
+/* The servers of a quorum have to name the same readers. */
 static void look_at_few(struct look *look)
 {
     size_t waiters = look->waiters_max < FIRST_LOOK_MAX ? look->waiters_max : FIRST_LOOK_MAX;
-    bool is_first = waiters > 0 && look->holders_max > FIRST_LOOK_MAX;
+    bool is_first = look->holders_max > FIRST_LOOK_MAX && !is_of_quorum(look);
     struct store_call *call = fill_call(look, is_first ? FIRST_LOOK_MAX : look->holders_max,
                                         waiters);
 
@@ -272,8 +277,7 @@ void lock_get(struct store *store, const char *name, const struct lock_query *qu
         memcpy(look->lease_id, query->lease->id, sizeof(look->lease_id));
     if (query->fencing_token > 0)
         snprintf(look->token, sizeof(look->token), "%" PRId64, query->fencing_token);
-    /* The servers of a quorum have to name the same readers. */
-    if (look->waiters_max > 0 && topology_quorum_nodes(store_topology(store)) > 0)
+    if (look->waiters_max > 0 && is_of_quorum(look))
         look_at_all(look);
     else
         look_at_few(look);

@@ -8,7 +8,9 @@
 
 #include <hiredis/hiredis.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "server/base/clock.h"
 #include "server/base/config.h"
 #include "server/base/loop.h"
 #include "storage/census/walk.h"
@@ -36,7 +38,7 @@ static struct topology_node *next_node(struct topology *topology, struct topolog
 }
 
 static struct topology_node *asked; /* NULL: no command is under way */
-static redis_done *answered;
+static redis_done *answered;        /* of that command */
 static void *answered_arg;
 
 static void node_command(struct topology *topology, struct topology_node *node,
@@ -51,10 +53,11 @@ static void node_command(struct topology *topology, struct topology_node *node,
 }
 
 /* Scripts are answered when the test says so, all at once. */
+enum { SCRIPTS_MAX = 32 };
 static struct {
     redis_done *done;
     void *arg;
-} scripts[INDEX_PARTITIONS];
+} scripts[SCRIPTS_MAX];
 static size_t script_count;
 
 static void run_script(struct topology *topology, const struct script_call *call,
@@ -62,7 +65,7 @@ static void run_script(struct topology *topology, const struct script_call *call
 {
     (void)topology;
     (void)call;
-    assert_true(script_count < INDEX_PARTITIONS);
+    assert_true(script_count < SCRIPTS_MAX);
     scripts[script_count].done = done;
     scripts[script_count++].arg = arg;
 }
@@ -124,11 +127,21 @@ static void answer_more(const char *run_id)
     timer_cancel(loop_timers(store.options.loop), &walk.rest);
 }
 
+/* The step has taken so long, and the next one begins. */
+static void end_looks(int64_t took_ns)
+{
+    walk.step_began_ns = clock_ns() - took_ns;
+    answer_scripts(REDIS_DONE);
+    timer_cancel(loop_timers(store.options.loop), &walk.rest);
+    walk.rest.fire(walk.rest.arg);
+}
+
 static int begin(void **state)
 {
     (void)state;
     is_first_gone = false;
     ended = completed = 0;
+    script_count = 0;
     walk_init(&walk, &store, &seen);
     walk_start(&walk, 0, on_ended, NULL);
     assert_ptr_equal(asked, &first);
@@ -201,12 +214,49 @@ static void a_count_that_failed_is_not_left_out(void **state)
     assert_int_equal(completed, 0);
 }
 
+/* What Redis reads from a connection at once it runs without a break. */
+static void a_slow_step_is_followed_by_small_ones(void **state)
+{
+    static const size_t looks[] = {1, 2, 4, 8, 1, 2, 4, 8, 16, 32, 22};
+    enum { KEYS = 100, STEPS = sizeof(looks) / sizeof(looks[0]), SLOW = 3 };
+    char names[KEYS][8];
+    redisReply keys[KEYS], *list[KEYS];
+
+    (void)state;
+    walk.rest.fire(walk.rest.arg);
+    for (size_t i = 0; i < KEYS; i++) {
+        snprintf(names[i], sizeof(names[i]), "%zu", i);
+        keys[i] = (redisReply){
+            .type = REDIS_REPLY_STRING, .str = names[i], .len = strlen(names[i])};
+        list[i] = &keys[i];
+    }
+    redisReply cursor = {.type = REDIS_REPLY_STRING, .str = "0", .len = 1};
+    redisReply found = {.type = REDIS_REPLY_ARRAY, .elements = KEYS, .element = list};
+    redisReply *parts[] = {&cursor, &found};
+    const redisReply reply = {.type = REDIS_REPLY_ARRAY, .elements = 2, .element = parts};
+    const struct redis_result result = {.outcome = REDIS_DONE,
+                                        .reply = (const struct redis_value *)&reply};
+    asked = NULL;
+    walk.step_began_ns = clock_ns();
+    answered(answered_arg, &result);
+    timer_cancel(loop_timers(store.options.loop), &walk.rest);
+    walk.rest.fire(walk.rest.arg);
+    for (size_t i = 0; i < STEPS; i++) {
+        assert_int_equal(script_count, looks[i]);
+        end_looks(i == SLOW ? 40 * CLOCK_NS_PER_MS : 0);
+    }
+    assert_int_equal(script_count, INDEX_PARTITIONS);
+    answer_scripts(REDIS_DONE);
+    assert_int_equal(completed, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(each_node_has_its_turn, begin),
         cmocka_unit_test_setup(a_walk_whose_node_is_gone_is_given_up, begin),
         cmocka_unit_test_setup(a_walk_whose_redis_process_is_another_is_given_up, begin),
+        cmocka_unit_test_setup(a_slow_step_is_followed_by_small_ones, begin),
         cmocka_unit_test_setup(the_sessions_are_counted_last, begin),
         cmocka_unit_test_setup(a_count_that_failed_is_not_left_out, begin),
     };
