@@ -307,9 +307,10 @@ static void test_a_restart_between_two_pages(struct world *w)
             text(w, "/v1/locks?prefix=restart/&limit=200&cursor=%s", url_encode(w, cursor)),
             NULL);
         expect_status(r, 200);
-        json_array_foreach(reply_get(r, "locks"), i, entry)
-            is_listed[atoi(json_string_value(json_object_get(entry, "lock")) +
-                           strlen("restart/"))] = true;
+        json_array_foreach(reply_get(r, "locks"), i, entry) {
+            const char *lock = json_string_value(json_object_get(entry, "lock"));
+            is_listed[atoi(lock + strlen("restart/"))] = true;
+        }
         cursor = reply_str(r, "next_cursor");
         if (pages++ == 0) {
             redis_kill(redis);

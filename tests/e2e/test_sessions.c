@@ -247,9 +247,10 @@ static void test_a_restart_between_two_pages(struct world *w)
         struct reply *r = http(
             fe, "GET", text(w, "/v1/sessions?limit=60&cursor=%s", url_encode(w, cursor)), NULL);
         expect_status(r, 200);
-        json_array_foreach(reply_get(r, "sessions"), i, entry)
+        json_array_foreach(reply_get(r, "sessions"), i, entry) {
             json_object_set_new(seen, json_string_value(json_object_get(entry, "session_id")),
                                 json_true());
+        }
         cursor = reply_str(r, "next_cursor");
         if (pages++ == 0) {
             redis_kill(redis);

@@ -40,8 +40,9 @@ static const char *list_page(struct world *w, struct ground *ground, int page,
         text(w, "/v1/locks?limit=%d&cursor=%s", LIMIT, url_encode(w, cursor)), NULL);
 
     expect_status(r, 200);
-    json_array_foreach(reply_get(r, "locks"), i, entry)
+    json_array_foreach(reply_get(r, "locks"), i, entry) {
         note(w, ground, json_string_value(json_object_get(entry, "lock")));
+    }
     return reply_str(r, "next_cursor");
 }
 
