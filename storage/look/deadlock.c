@@ -83,6 +83,13 @@ static void mark_one(struct store *store, const struct deadlock *deadlock,
     free(text);
 }
 
+bool deadlock_is_younger(const struct deadlock_member *member,
+                         const struct deadlock_member *other)
+{
+    return member->since_ms > other->since_ms ||
+           (member->since_ms == other->since_ms && strcmp(member->wait_id, other->wait_id) > 0);
+}
+
 void deadlock_mark(struct store *store, const struct deadlock *deadlock, int64_t ttl_ms)
 {
     for (size_t i = 0; i < deadlock->count; i++)

@@ -32,6 +32,10 @@ struct deadlock {
     struct deadlock_member members[];
 };
 
+/* Whether the wait of `member` began after that of `other`. All workers have the same opinion
+ * on this: two waits may have begun in the same millisecond. */
+bool deadlock_is_younger(const struct deadlock_member *member,
+                         const struct deadlock_member *other);
 /* An array with an object for each member, in their order; NULL for NULL. */
 json_t *deadlock_json(const struct deadlock *deadlock);
 

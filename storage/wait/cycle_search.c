@@ -36,6 +36,10 @@ struct cycle_search {
     size_t next_node, next_edge; /* that are to be read */
     struct node nodes[NODES_MAX];
     struct edge *edges[EDGES_MAX];
+    /* Of waits that are younger than that of the search: they are followed last. */
+    bool follows_younger;
+    size_t younger_count;
+    struct edge *younger[EDGES_MAX];
 };
 
 static void go_on(struct cycle_search *search);
@@ -44,6 +48,8 @@ static void search_free(struct cycle_search *search)
 {
     for (size_t i = 0; i < search->edge_count; i++)
         free(search->edges[i]);
+    for (size_t i = 0; i < search->younger_count; i++)
+        free(search->younger[i]);
     free(search);
 }
 
@@ -164,22 +170,48 @@ static bool is_known(const struct cycle_search *search, size_t node, const char 
     return false;
 }
 
+static void take_edge(struct cycle_search *search, struct edge *edge)
+{
+    if (search->edge_count == EDGES_MAX || is_known(search, edge->node, edge->member.lock))
+        free(edge);
+    else
+        search->edges[search->edge_count++] = edge;
+}
+
+static void put_off(struct cycle_search *search, struct edge *edge)
+{
+    if (search->younger_count == EDGES_MAX)
+        free(edge);
+    else
+        search->younger[search->younger_count++] = edge;
+}
+
+/* No cycle of elder waits was found. */
+static void follow_younger(struct cycle_search *search)
+{
+    search->follows_younger = true;
+    for (size_t i = 0; i < search->younger_count; i++)
+        take_edge(search, search->younger[i]);
+    search->younger_count = 0;
+}
+
 static void add_edge(struct cycle_search *search, size_t node,
                      const struct deadlock_member *member, const char *lock, size_t len)
 {
     struct edge *edge;
 
-    if (search->edge_count == EDGES_MAX || len >= sizeof(member->lock))
+    if (len >= sizeof(member->lock))
         return;
     edge = malloc(sizeof(*edge));
     assert(edge != NULL);
     *edge = (struct edge){.node = node, .member = *member};
     memcpy(edge->member.lock, lock, len);
     edge->member.lock[len] = '\0';
-    if (is_known(search, node, edge->member.lock))
-        free(edge);
+    if (node != 0 && !search->follows_younger &&
+        deadlock_is_younger(member, &search->edges[0]->member))
+        put_off(search, edge);
     else
-        search->edges[search->edge_count++] = edge;
+        take_edge(search, edge);
 }
 
 /* --- waits -------------------------------------------------------------------------------- */
@@ -226,21 +258,26 @@ static void on_waits(void *arg, const struct session_waits *waits)
 
 /* --- the search --------------------------------------------------------------------------- */
 
+static bool has_more(const struct cycle_search *search)
+{
+    return search->next_edge < search->edge_count || search->next_node < search->node_count;
+}
+
 static void go_on(struct cycle_search *search)
 {
     static const struct lock_query query = {.holders_max = NODES_MAX};
 
-    if (search->scripts++ == CYCLE_SEARCH_SCRIPTS) {
+    if (!has_more(search))
+        follow_younger(search);
+    if (!has_more(search) || search->scripts++ == CYCLE_SEARCH_SCRIPTS) {
         finish(search, NULL);
     } else if (search->next_edge < search->edge_count) {
         const struct edge *edge = search->edges[search->next_edge++];
         lock_get(search->store, edge->member.lock, &query, on_lock, search);
-    } else if (search->next_node < search->node_count) {
+    } else {
         const struct node *node = &search->nodes[search->next_node++];
         session_waits_read(search->store, node->session_id, node->owner, NULL, on_waits,
                            search);
-    } else {
-        finish(search, NULL);
     }
 }
 

@@ -59,18 +59,12 @@ struct long_wait {
 
 /* --- deadlocks ---------------------------------------------------------------------------- */
 
-/* Every member of a deadlock has the same opinion on this: so one of them is refused, or tells
- * of the deadlock to all. Two waits may have begun in the same millisecond. */
+/* One member of a deadlock is: so one of them is refused, or tells of the deadlock to all. */
 static bool is_youngest(const struct deadlock *deadlock)
 {
-    const struct deadlock_member *first = &deadlock->members[0];
-
-    for (size_t i = 1; i < deadlock->count; i++) {
-        const struct deadlock_member *member = &deadlock->members[i];
-        if (member->since_ms > first->since_ms || (member->since_ms == first->since_ms &&
-                                                   strcmp(member->wait_id, first->wait_id) > 0))
+    for (size_t i = 1; i < deadlock->count; i++)
+        if (deadlock_is_younger(&deadlock->members[i], &deadlock->members[0]))
             return false;
-    }
     return true;
 }
 

@@ -165,6 +165,34 @@ static void test_one_reader_of_many(struct world *w)
     call_hang_up(waits);
 }
 
+/* The cycle through the reader that came first has its youngest wait elsewhere, and is told
+ * there only; but in that through the other reader the writer is the youngest. */
+static void test_a_wait_in_two_cycles(struct world *w)
+{
+    /* All waits are noted before the first check. */
+    struct front *fe = front_start(w, "--redis", w->redis->url, "--deadlock-check-ms", "6000",
+                                   NULL);
+    struct session teller = session_new(fe, NULL);
+    struct session reader = session_new(fe, "on_deadlock=refuse");
+    struct session writer = session_new(fe, "on_deadlock=refuse");
+
+    session_hold(fe, &teller, "both/shared", "kind=read");
+    session_hold(fe, &reader, "both/shared", "kind=read");
+    session_hold(fe, &writer, "both/one", NULL);
+    session_hold(fe, &writer, "both/two", NULL);
+    struct call *elder = park_elder(fe, &reader, "both/one", "");
+    struct call *refused = park_elder(fe, &writer, "both/shared", "kind=write");
+    struct call *younger = park_elder(fe, &teller, "both/two", "");
+    struct reply *r = call_await(refused, 2 * TOLD_MS);
+    expect_problem(r, 423, "deadlock");
+    assert_int_equal(cycle_of(r), 2);
+    expect_str(r, "deadlock.1.session_id", reader.id);
+    assert_false(call_done(elder));
+    assert_false(call_done(younger));
+    call_hang_up(elder);
+    call_hang_up(younger);
+}
+
 /* The lease that waits is of several locks: any of them may close the cycle. */
 static void test_a_set_that_waits(struct world *w)
 {
@@ -326,6 +354,7 @@ int main(void)
         E2E_TEST(test_a_deadlock_is_told),
         E2E_TEST(test_a_long_cycle),
         E2E_TEST(test_one_reader_of_many),
+        E2E_TEST(test_a_wait_in_two_cycles),
         E2E_TEST(test_a_set_that_waits),
         E2E_TEST(test_what_is_no_cycle),
         E2E_TEST(test_a_dead_front_end_is_no_link),

@@ -10,7 +10,8 @@ begins and ends waits; its front end is killed, so that a note stays; a note or 
 was sent reaches Redis at any later time.
 
 Checked: a cycle that is told was there at one moment of the search; a cycle that stays is told;
-one waiter of a cycle is refused. Prints what becomes of weaker protocols."""
+one waiter of a cycle is refused; a wait that is the youngest of one of its cycles finds that.
+Prints what becomes of weaker protocols."""
 import itertools
 import sys
 from collections import deque, namedtuple
@@ -172,6 +173,63 @@ def refusals(n, rule):
     return min(counts), max(counts)
 
 
+def first_cycle(waits, start, is_elder):
+    """The waits of the cycle that a search from the wait `start` finds, or None. `waits` has of
+    each wait the nodes that hold its lock, in the order in which they are read, and when it
+    began. A node waits once and is read once; while `is_elder`, only waits that began before
+    `start` are followed."""
+    came_from, todo, later = {start: None}, deque([start]), []
+
+    def cycle(node):
+        return [] if node is None else cycle(came_from[node]) + [node]
+    while todo or later:
+        if not todo:  # no cycle of elder waits: the search goes on through the others
+            todo, later = deque(later), []
+            is_elder = False
+        node = todo.popleft()
+        if is_elder and waits[node][1] > waits[start][1]:
+            later.append(node)
+            continue
+        for holder in waits[node][0]:
+            if holder == start and node != start:
+                return cycle(node)
+            if holder in waits and holder not in came_from:
+                came_from[holder] = node
+                todo.append(holder)
+    return None
+
+
+def is_youngest_of_a_cycle(waits, node):
+    """Whether the wait is the youngest of a cycle."""
+    elder = {other: wait for other, wait in waits.items() if wait[1] <= waits[node][1]}
+    reached, todo = set(), [node]
+    while todo:
+        for holder in elder[todo.pop()][0]:
+            if holder in elder and holder not in reached:
+                reached.add(holder)
+                todo.append(holder)
+    return node in reached
+
+
+def youngest_that_miss(is_elder, nodes=3):
+    """Of all waits of so many nodes, for locks that some of the others hold in any order: how
+    many waits are the youngest of a cycle, and how many of these do not find that."""
+    found = missed = 0
+    choices = [order for count in range(nodes) for order in
+               itertools.permutations(range(nodes - 1), count)]
+    for holders in itertools.product(choices, repeat=nodes):
+        for began in itertools.permutations(range(nodes)):
+            waits = {i: ([k + (k >= i) for k in order], began[i])
+                     for i, order in enumerate(holders) if order}
+            for node in waits:
+                if not is_youngest_of_a_cycle(waits, node):
+                    continue
+                cycle = first_cycle(waits, node, is_elder)
+                found += 1
+                missed += max(cycle, key=lambda one: waits[one][1]) != node
+    return found, missed
+
+
 def main():
     # (nodes, grants of each lock, waits of each node): two nodes that do everything, and three
     # that keep their locks.
@@ -200,6 +258,11 @@ def main():
         least, most = refusals(3, rule)
         failed |= (rule == "youngest") != ((least, most) == (1, 1))
         print(f"refused, {rule:30}: {least} to {most} of a cycle of 3")
+    for name, is_elder in (("elder waits first", True), ("in any order", False)):
+        found, missed = youngest_that_miss(is_elder)
+        failed |= (missed > 0) == is_elder
+        print(f"searched, {name:17}: {missed} of {found} waits that are the youngest of a "
+              "cycle find another one")
     return 1 if failed else 0
 
 
