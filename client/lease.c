@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "client/boottime.h"
+#include "client/lease_body.h"
 
 enum {
     WAIT_MAX_MS = 55000, /* --max-wait-ms of a server that was not told otherwise */
@@ -18,25 +18,11 @@ enum {
     RETRY_MAX_MS = 5000,
 };
 
-static char *make_path(const struct settings *settings)
-{
-    char *name = http_segment(settings->names[0]), *path = NULL;
-    const char *format = settings->permit ? "/v1/permit-semaphores/%s/permit" : "/v1/locks/%s";
-
-    if (settings->name_count > 1) {
-        path = strdup("/v1/multi-locks");
-    } else if (!name || asprintf(&path, format, name) < 0) {
-        path = NULL;
-    }
-    free(name);
-    return path;
-}
-
 bool lease_init(struct lease *lease, struct http *http, const struct settings *settings,
                 enum lease_keeper keeper)
 {
     *lease = (struct lease){
-        .http = http, .settings = settings, .keeper = keeper, .path = make_path(settings)};
+        .http = http, .settings = settings, .keeper = keeper, .path = lease_path(settings)};
     lease->wait_max_ms = WAIT_MAX_MS;
     if (keeper == KEEPER_SESSION && settings->ttl_ms * 2 / 5 < WAIT_MAX_MS) {
         lease->wait_max_ms = settings->ttl_ms * 2 / 5;
@@ -113,16 +99,6 @@ static enum lease_outcome refuse(struct lease *lease, const struct http_answer *
     return LEASE_INVALID;
 }
 
-/* host/pid, as listings of sessions show it. */
-static json_t *session_body(const struct lease *lease)
-{
-    char host[64] = "", name[96];
-
-    gethostname(host, sizeof(host) - 1);
-    snprintf(name, sizeof(name), "%s/%d", host, (int)getpid());
-    return json_pack("{sI ss}", "ttl_ms", (json_int_t)lease->settings->ttl_ms, "name", name);
-}
-
 static enum lease_outcome ask(struct lease *lease, const struct http_request *request,
                               struct http_answer *answer, int64_t until)
 {
@@ -141,7 +117,8 @@ static enum lease_outcome ask(struct lease *lease, const struct http_request *re
 static enum lease_outcome open_session(struct lease *lease, int64_t until)
 {
     struct http_answer answer;
-    struct http_request request = request_of(lease, "POST", session_body(lease));
+    struct http_request request = request_of(lease, "POST",
+                                             lease_session_body(lease->settings));
 
     request.path = "/v1/sessions";
     request.lease_token = NULL;
@@ -172,28 +149,6 @@ static void begin(struct lease *lease, struct http_answer *answer)
     lease->grant = json_incref(answer->body);
 }
 
-static json_t *acquire_body(const struct lease *lease, int64_t wait_ms)
-{
-    const struct settings *settings = lease->settings;
-    json_t *body = json_pack("{sI}", "wait_ms", (json_int_t)wait_ms);
-
-    if (!settings->permit) {
-        json_object_set_new(body, "note", json_string(settings->note));
-        json_object_set_new(body, "kind", json_string(settings->kind));
-    }
-    if (lease->keeper == KEEPER_RENEWAL) {
-        json_object_set_new(body, "ttl_ms", json_integer(settings->ttl_ms));
-    }
-    if (settings->name_count > 1) {
-        json_t *names = json_array();
-        for (size_t i = 0; i < settings->name_count; i++) {
-            json_array_append_new(names, json_string(settings->names[i]));
-        }
-        json_object_set_new(body, "locks", names);
-    }
-    return body;
-}
-
 /* One request that waits. A session wants a keep-alive in between, so it waits for less than
  * half of the session's time. */
 static enum lease_outcome acquire_once(struct lease *lease, int64_t until, bool looks_first,
@@ -203,7 +158,7 @@ static enum lease_outcome acquire_once(struct lease *lease, int64_t until, bool 
     int64_t wait_ms = lease->wait_max_ms < left ? lease->wait_max_ms : left;
 
     wait_ms = looks_first || wait_ms < 0 ? 0 : wait_ms;
-    struct http_request request = request_of(lease, "PUT", acquire_body(lease, wait_ms));
+    struct http_request request = request_of(lease, "PUT", lease_acquire_body(lease, wait_ms));
     request.timeout_ms = wait_ms + ANSWER_MS;
     lease->is_asked_for = true;
     enum lease_outcome outcome = ask(lease, &request, answer, until);

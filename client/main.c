@@ -9,6 +9,7 @@
  *   terminal.c       which process group has the terminal
  *   command.c        finds COMMAND, and makes its environment
  *   lease.c          the requests about one lease
+ *   lease_body.c     paths and bodies of these requests
  *   streams.c        standard streams that lead nowhere
  *   token.c          random tokens
  *   options.c        the table of options
