@@ -160,6 +160,7 @@ static enum lease_outcome acquire_once(struct lease *lease, int64_t until, bool 
     wait_ms = looks_first || wait_ms < 0 ? 0 : wait_ms;
     struct http_request request = request_of(lease, "PUT", lease_acquire_body(lease, wait_ms));
     request.timeout_ms = wait_ms + ANSWER_MS;
+    request.waits = wait_ms > 0;
     lease->is_asked_for = true;
     enum lease_outcome outcome = ask(lease, &request, answer, until);
     json_decref(request.body);
@@ -184,6 +185,12 @@ static bool pause_after(struct lease *lease, const struct http_answer *answer, i
     return answer->status != 429 || http_pause(lease->http, at < until ? at : until);
 }
 
+/* With few requests a second a keep-alive after each refusal would leave none for the lock. */
+static bool is_keep_alive_due(const struct lease *lease)
+{
+    return boottime_ms() - lease->kept_at >= lease->settings->ttl_ms / 3;
+}
+
 static enum lease_outcome acquire(struct lease *lease, int64_t until,
                                   void (*busy)(struct lease *, json_t *))
 {
@@ -206,13 +213,14 @@ static enum lease_outcome acquire(struct lease *lease, int64_t until,
         if (busy) {
             busy(lease, answer.body);
         }
+        bool was_refused = answer.status == 429;
         bool went_on = pause_after(lease, &answer, until);
         http_answer_clear(&answer);
         if (!went_on) {
             return LEASE_INTERRUPTED;
         }
         looks_first = false;
-        if (lease->keeper == KEEPER_SESSION) {
+        if (lease->keeper == KEEPER_SESSION && (!was_refused || is_keep_alive_due(lease))) {
             outcome = lease_prove(lease, 0, ANSWER_MS);
         }
         if (outcome != LEASE_HELD && outcome != LEASE_UNREACHABLE && outcome != LEASE_BUSY) {

@@ -24,6 +24,7 @@ enum {
     SERVERS_MAX = 16,
     PAUSE_MIN_MS = 200, /* after a round over all servers without an answer */
     PAUSE_SPREAD_MS = 600,
+    RETRY_MS = 1000, /* after 429 without Retry-After */
     TOKEN_FILE_MAX = 4096,
     HEADERS = 9, /* of a request, the last one without a name */
 };
@@ -343,21 +344,44 @@ static bool is_in_trouble(long status)
     return status >= 500 && status != 501;
 }
 
+/* The API token has used up its requests of this second. A request that waits may also be one
+ * of too many that do. */
+static bool is_too_fast(const struct http_request *request, long status)
+{
+    return status == 429 && !request->waits;
+}
+
+static bool pause_as_told(struct http *http, const struct http_answer *answer)
+{
+    return http_pause(http, boottime_ms() +
+                                (answer->retry_after_ms ? answer->retry_after_ms : RETRY_MS));
+}
+
 enum http_outcome http_insist(struct http *http, const struct http_request *request,
                               struct http_answer *answer, int64_t until)
 {
-    bool is_round_over = false;
+    bool is_round_over = false, was_too_fast = false;
 
     http->asked_in_round = 0;
     for (;;) {
         enum http_outcome outcome = http_ask(http, request, answer);
+        bool is_answered = outcome == HTTP_ANSWERED;
+        bool too_fast = is_answered && is_too_fast(request, answer->status);
         if (outcome == HTTP_INTERRUPTED ||
-            (outcome == HTTP_ANSWERED && !is_in_trouble(answer->status))) {
+            (is_answered && !too_fast && !is_in_trouble(answer->status))) {
             return outcome;
         }
         http_answer_clear(answer);
         if (!http->settings->quiet) {
             say_status("rlock: no server yet: %s", http->trouble);
+        }
+        if (too_fast && (!was_too_fast || boottime_ms() < until)) {
+            was_too_fast = true;
+            tell_trouble(http);
+            if (!pause_as_told(http, answer)) {
+                return HTTP_INTERRUPTED;
+            }
+            continue;
         }
         is_round_over = http_next_server(http);
         if (is_round_over && boottime_ms() >= until) {

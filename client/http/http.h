@@ -20,6 +20,8 @@ struct http_request {
     const char *idempotency_key, *prefer;
     json_t *body;       /* NULL: none; stays the caller's */
     int64_t timeout_ms; /* of one attempt */
+    const char *wanted; /* a member that rlockd's answer has when it is no refusal; or NULL */
+    bool waits;         /* 429 may say that too many wait already: the caller repeats it */
 };
 
 struct http_answer {
@@ -54,7 +56,9 @@ bool http_next_server(struct http *http);
 bool http_pause(struct http *http, int64_t until) __attribute__((warn_unused_result));
 
 /* Repeats a request over all servers until one answers other than 5xx, or until then. At least
- * each server is asked once. */
+ * each server is asked once. 429, unless the request waits, is repeated at the same server when
+ * that has asked for it, once also if it is too late then: with one request a second nothing
+ * that takes two requests would ever succeed at once. */
 enum http_outcome http_insist(struct http *http, const struct http_request *request,
                               struct http_answer *answer, int64_t until)
     __attribute__((warn_unused_result));

@@ -77,11 +77,14 @@ static void print_members(json_t *body)
 /* True: this answer ends the wait of the verb. */
 static bool is_there(const struct verb *verb, const struct http_answer *answer)
 {
+    if (answer->status == 429) {
+        return false;
+    }
     if (verb->zero) {
         return answer->status >= 300 ||
                json_integer_value(json_object_get(answer->body, verb->zero)) == 0;
     }
-    return answer->status != 423 && answer->status != 429;
+    return answer->status != 423;
 }
 
 /* Asks again and again, each time with a key of its own: the last answer was final. */
@@ -103,6 +106,7 @@ static int ask_until(struct http *http, const struct settings *settings,
         request->idempotency_key = verb->has_key ? key : NULL;
         request->prefer = verb->waits && wait_s ? prefer : NULL;
         request->timeout_ms = verb->waits ? wait_s * 1000 : 0;
+        request->waits = verb->waits && wait_s;
         int64_t asked_at = boottime_ms();
         /* The server knows a key for its retry window only. */
         bool may_last = verb->waits && !verb->has_key;

@@ -20,6 +20,7 @@ import looking
 import matrix
 import sending
 import terminal
+import troubles
 from runner import run_all
 from world import LONG_S, PATIENCE, World, ended, name, wait_for
 
@@ -499,7 +500,7 @@ TESTS = [commands_own_status, command_not_found_takes_no_lock, usage, nested_run
          loss_is_told_though_command_succeeds, help_man_and_completions]
 
 chosen = {test.__name__: test for test in TESTS}
-for part in (encrypted, filed, holding, looking, sending, terminal):
+for part in (encrypted, filed, holding, looking, sending, terminal, troubles):
     chosen.update((title, functools.partial(test, world, front))
                   for title, test in part.TESTS.items())
 library = None if b"libasan" in libraries else SUSPEND  # which does not share LD_PRELOAD

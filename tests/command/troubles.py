@@ -1,0 +1,149 @@
+"""Servers that refuse for a while, gateways that speak for them, answers that come too late,
+faults in the middle of a start."""
+import contextlib
+import hashlib
+import http.server
+import json
+import os
+import signal
+import struct
+import threading
+import time
+import uuid
+from pathlib import Path
+
+import holding
+from looking import lock_it
+from world import LONG_S, PATIENCE, name, wait_for
+
+BUSY_S = 0.5 * PATIENCE  # what a busy machine adds to a time
+
+
+def answer(status, body, *headers):
+    text = json.dumps(body)
+    head = [f"HTTP/1.1 {status} X", f"Content-Length: {len(text)}",
+            "Content-Type: application/json", *headers]
+    return ("\r\n".join(head) + "\r\n\r\n" + text).encode()
+
+
+TOO_FAST = answer(429, {"type": "urn:rlockd:problem:limit-reached", "status": 429,
+                        "detail": "this API token has used up its requests of this second"},
+                  "Retry-After: 1")
+NO_ROUTE = answer(404, {"message": "no Route matched with those values"})
+
+
+@contextlib.contextmanager
+def stub(reply):
+    """A server whose answers are `reply(method, path)`: (delay in s, body). Yields its URL."""
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def handle_one(self):
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            delay_s, body = reply(self.command, self.path)
+            time.sleep(delay_s)
+            body = json.dumps(body).encode()
+            with contextlib.suppress(OSError):
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_one
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads, server.block_on_close = True, False
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+# ---- refusals that end by themselves
+
+def limited(world, per_second):
+    """A front end whose API token may send so many requests a second; the token, its file."""
+    tokens, given = (Path(world.folder) / name() for _ in range(2))
+    secret = "rlockd-test-" + uuid.uuid4().hex
+    given.write_text(secret + "\n", encoding="utf-8")
+    digest = hashlib.sha256(secret.encode()).hexdigest()
+    tokens.write_text(f"ci sha256:{digest} lock=* max-requests-per-second={per_second}\n",
+                      encoding="utf-8")
+    return world.front("--api-tokens", str(tokens)), f"Bearer {secret}", str(given)
+
+
+def a_request_over_the_rate_is_repeated(world, front):
+    for asked in ([b"POST /v1/sessions ", b"PUT ", b"DELETE "], [b"PUT ", b"DELETE "]):
+        proxy, lock = world.proxy(front), name()
+        proxy.instead = [(one, TOO_FAST) for one in asked]
+        keeper = [] if len(asked) == 3 else ["--at-least", "1ms"]
+        run = world.run(proxy.url, "-n", *keeper, lock, "sh", "-c", "echo ran")
+        assert run.status() == 0 and run.out == "ran\n", (asked, run.err)
+        assert not proxy.instead, "it was asked"
+        assert front.is_free(lock)
+    proxy.instead = [(b"PATCH ", TOO_FAST), (b"GET ", TOO_FAST)]
+    file = str(Path(world.folder) / name())
+    for verb in ("acquire", "renew", "show", "release"):
+        filed = [] if verb == "show" else ["--lease-file", file]
+        run = world.rlock_does(proxy.url, verb, lock, *filed)
+        assert run.status() == 0, (verb, run.err)
+    proxy.instead += [(one, TOO_FAST) for one in (b"PUT ", b"POST ", b"GET ")]
+    for verb in (["create", lock, "1"], ["count-down", lock], ["wait", lock]):
+        run = world.rlock_does(proxy.url, "latch", *verb)
+        assert run.status() == 0, (verb, run.err)
+    assert not proxy.instead
+
+
+def an_api_token_with_few_requests(world, front):
+    for per_second in (2, 1):
+        server, bearer, given = limited(world, per_second)
+        given = ["--token-file", given]
+        lock = name()
+        assert world.run(server.url, *given, "-n", lock, "true").status() == 0
+        assert front.is_free(lock)
+        token, _ = lock_it(front, lock, "ttl_ms=60000")
+        run = world.run(server.url, *given, lock, "true")
+        wait_for(lambda lock=lock: front.has_waiter(lock), "the run waits")
+        front.ask("DELETE", f"/v1/locks/{lock}", Lease_Token=token)
+        assert run.status() == 0, run.err
+        assert front.is_free(lock)
+    over = threading.Event()
+
+    def empty_the_bucket():
+        while not over.is_set():
+            server.ask("GET", "/v1/locks/x", Authorization=bearer)
+
+    emptied = [threading.Thread(target=empty_the_bucket) for _ in range(2)]
+    for one in emptied:
+        one.start()
+    try:
+        # On a machine that is busy enough it may find a gap, and has to use it.
+        run = world.run(server.url, *given, "-n", "-q", "-E", "0", lock, "touch", "ran")
+        status, ran = run.status(), (run.temporary / "ran").exists()
+        assert ran or (status == 69 and "requests of this second" in run.err), (status, run.err)
+    finally:
+        over.set()
+        for one in emptied:
+            one.join()
+
+
+def full_queues_keep_their_meaning(world, _):
+    """Too many wait: somebody else has the lock."""
+    server = world.front("--max-connections", "16")
+    lock = name()
+    lock_it(server, lock, "ttl_ms=60000")
+    waiters = [world.run(server.url, lock, "true") for _ in range(12)]
+    wait_for(lambda: server.lock(lock)["waiter_count"] >= 11, "the front end is full")
+    run = world.run(server.url, "-w", "1s", lock, "true")
+    assert run.status() == 75, run.err
+    for one in waiters:
+        one.signal(signal.SIGTERM)
+    for one in waiters:
+        one.status()
+
+
+TESTS = {"troubles_" + test.__name__: test for test in (
+    a_request_over_the_rate_is_repeated, an_api_token_with_few_requests,
+    full_queues_keep_their_meaning)}
