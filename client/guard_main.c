@@ -80,6 +80,33 @@ static void call_body(const struct guard *guard)
     _exit(plan->work.body(plan->work.context));
 }
 
+/* A program without a format that the kernel knows is a script of the shell: execvp(3). */
+static void exec_script(const struct guard_plan *plan)
+{
+    size_t count = 0;
+
+    while (plan->work.argv[count]) {
+        count++;
+    }
+    char **argv = calloc(count + 2, sizeof(*argv));
+    if (!argv) {
+        return;
+    }
+    argv[0] = (char *)"/bin/sh"; /* execve() leaves the texts as they are */
+    argv[1] = plan->work.path;
+    memcpy(argv + 2, plan->work.argv + 1, (count - 1) * sizeof(*argv));
+    execve(argv[0], argv, plan->environment);
+    free(argv);
+}
+
+static void __attribute__((noreturn)) not_begun(const struct guard *guard, int error)
+{
+    struct guard_message message = {.what = GUARD_NOT_BEGUN, .number = error};
+
+    guard_send(guard->socket, &message);
+    _exit(STATUS_NOT_FOUND);
+}
+
 /* In the child: becomes COMMAND. */
 static void exec_command(const struct guard *guard, pid_t parent)
 {
@@ -101,9 +128,10 @@ static void exec_command(const struct guard *guard, pid_t parent)
     sigaction(SIGTTOU, &plan->signals->tty_output, NULL);
     sigprocmask(SIG_SETMASK, &plan->signals->mask, NULL);
     execve(plan->work.path, plan->work.argv, plan->environment);
-    struct guard_message message = {.what = GUARD_NOT_BEGUN, .number = errno};
-    guard_send(guard->socket, &message);
-    _exit(STATUS_NOT_FOUND);
+    if (errno == ENOEXEC) {
+        exec_script(plan);
+    }
+    not_begun(guard, errno);
 }
 
 static void start_command(struct guard *guard)

@@ -21,7 +21,8 @@ static const struct {
     {"79", "lost: the lock was lost, or could not be proven, before COMMAND had ended, also if "
            "COMMAND then ended with 0"},
     {"124", "--max-time was over"},
-    {"126, 127", "COMMAND cannot be executed, or was not found; the lock was not taken"},
+    {"126, 127", "COMMAND cannot be executed, or was not found; the lock is not taken for it, "
+                 "unless only the start of COMMAND tells"},
     {"128 and a signal's number", "ended by this signal while it waited"},
 };
 enum { STATUS_COUNT = sizeof(statuses) / sizeof(*statuses) };

@@ -144,6 +144,17 @@ def full_queues_keep_their_meaning(world, _):
         one.status()
 
 
+# ---- faults of processes and files
+
+def a_script_without_an_interpreter(world, front):
+    """As by execvp(3), and so by flock(1) and timeout(1): it is one of the shell."""
+    script = Path(world.folder) / name()
+    script.write_text('echo "$@"; exit 3\n', encoding="utf-8")
+    script.chmod(0o755)
+    run = world.run(front.url, script.name, str(script), "a", "b c")
+    assert run.status() == 3 and run.out == "a b c\n", run.err
+
+
 TESTS = {"troubles_" + test.__name__: test for test in (
     a_request_over_the_rate_is_repeated, an_api_token_with_few_requests,
-    full_queues_keep_their_meaning)}
+    full_queues_keep_their_meaning, a_script_without_an_interpreter)}
