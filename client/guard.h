@@ -19,6 +19,9 @@ struct signal_state {
     struct sigaction pipe, tty_output;
 };
 
+/* In the place of errno in GUARD_NOT_BEGUN: the lock had to be proven again by then. */
+enum { GUARD_TOO_LATE = -1 };
+
 enum guard_kept { GUARD_KEPT_PROCESS, GUARD_KEPT_INPUT, GUARD_KEPT_OUTPUT, GUARD_KEPT };
 
 /* COMMAND: a program, or with `path` NULL a function whose result is the exit status. */
@@ -54,7 +57,7 @@ enum guard_order {
 /* From the guard to rlock. */
 enum guard_news {
     GUARD_STARTED,   /* number: COMMAND's process id, which is its process group's, too */
-    GUARD_NOT_BEGUN, /* number: errno of execve() */
+    GUARD_NOT_BEGUN, /* number: errno of execve(), or GUARD_TOO_LATE */
     GUARD_NO_FORK,   /* number: errno of fork() */
     GUARD_STOPPED,   /* number: the signal that stopped COMMAND */
     GUARD_ENDED,     /* number: COMMAND's wait status; cause; the last message */

@@ -120,6 +120,9 @@ static void exec_command(const struct guard *guard, pid_t parent)
     if (getppid() != parent) { /* the guard died before its death could be noticed */
         _exit(STATUS_FAULT);
     }
+    if (boottime_ms() >= guard->first_at) { /* the machine may have been suspended */
+        not_begun(guard, GUARD_TOO_LATE);
+    }
     if (plan->work.body) {
         call_body(guard);
     }

@@ -237,7 +237,8 @@ static int status_of_loss(const struct run *run)
 static int end_of_hold(struct run *run)
 {
     const char *name = run->settings->names[0];
-    bool unproven = run->last.cause == CAUSE_DEADLINE || run->is_unproven;
+    bool unproven = run->last.cause == CAUSE_DEADLINE || run->is_unproven ||
+                    run->exec_error == GUARD_TOO_LATE;
 
     run->phase = RUN_ENDS;
     if (run->last.survivors > 0) {

@@ -54,7 +54,7 @@ struct run {
     bool has_ended;             /* the last message of the guard came */
     bool guard_died;            /* without that message */
     struct guard_message last;  /* GUARD_ENDED */
-    int exec_error, fork_error; /* errno, or 0 */
+    int exec_error, fork_error; /* errno or GUARD_TOO_LATE, or 0 */
     bool is_unproven;           /* rlock itself had to end the tree */
     bool is_lost;               /* the server said so */
     int64_t lost_at;            /* RUN_HOLDS: when; boottime_ms() */

@@ -22,6 +22,7 @@ enum {
     PROOF_ROOM_MS = 1000,
     AT_ONCE_MS = 200, /* from the session's last keep-alive to the grant */
     WATCHDOG_DEFAULT_MS = 30000,
+    ANEW_MAX = 3, /* how often it begins anew when the wait is over */
 };
 
 int64_t run_margin_ms(const struct settings *settings)
@@ -127,13 +128,19 @@ static enum lease_outcome prove_first(struct run *run)
 {
     enum lease_outcome outcome = LEASE_HELD;
     bool was_at_once = run->lease.granted_at - run->lease.kept_at < AT_ONCE_MS;
+    int64_t left_ms = run_first_at(run) - boottime_ms();
 
-    if (run->lease.keeper == KEEPER_RENEWAL ? run_first_at(run) - boottime_ms() > PROOF_ROOM_MS
-                                            : was_at_once) {
+    if (run->lease.keeper == KEEPER_RENEWAL ? left_ms > PROOF_ROOM_MS
+                                            : was_at_once && left_ms > 0) {
         return outcome;
     }
     do {
         outcome = lease_prove(&run->lease, 0, RUN_PROOF_MAX_MS);
+        if (outcome == LEASE_HELD && boottime_ms() >= run_first_at(run)) {
+            snprintf(run->lease.detail, sizeof(run->lease.detail),
+                     "answers come too late for --ttl and --grace");
+            outcome = LEASE_UNREACHABLE;
+        }
     } while (outcome == LEASE_UNREACHABLE && boottime_ms() < run->lease.deadline &&
              http_pause(run->http, boottime_ms() + RUN_ROUND_PAUSE_MS));
     if (outcome != LEASE_UNREACHABLE) {
@@ -170,6 +177,7 @@ enum lease_outcome run_wait(struct run *run)
     int64_t until = wait_ms == BOOTTIME_NEVER ? BOOTTIME_NEVER : boottime_ms() + wait_ms;
     enum lease_keeper keeper = run->token ? KEEPER_RENEWAL
                                           : keeper_of(run->settings, WATCHDOG_DEFAULT_MS);
+    int anew = 0;
 
     for (;;) {
         enum lease_outcome outcome = acquire_once(run, &keeper, until);
@@ -181,6 +189,9 @@ enum lease_outcome run_wait(struct run *run)
         }
         if (outcome != LEASE_LOST) {
             return outcome;
+        }
+        if (boottime_ms() >= until && ++anew > ANEW_MAX) {
+            return LEASE_UNREACHABLE;
         }
         lease_give_up(&run->lease);
         lease_release_memory(&run->lease);

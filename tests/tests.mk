@@ -64,7 +64,7 @@ TOPOLOGY_TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/e2e/test_topology_*
 E2E_TESTS      := $(filter-out $(TOPOLOGY_TESTS),\
                   $(patsubst %.c,$(BUILD)/%,$(wildcard tests/e2e/test_*.c)))
 COMMAND_TEST   := tests/command/test_command.py
-SUSPEND        := $(BUILD)/tests/command/suspend.so
+PRELOADED      := $(BUILD)/tests/command/suspend.so $(BUILD)/tests/command/faults.so
 SKEW           := $(BUILD)/tests/lib/skew.so
 UNIT_HELPERS   := $(call objects,$(filter-out tests/unit/test_%,$(wildcard tests/unit/*.c)))
 SCRIPT_HARNESS := $(call objects,$(filter-out tests/scripts/test_%,$(wildcard tests/scripts/*.c)))
@@ -104,7 +104,7 @@ has_any = $(strip $(foreach word,$2,$(findstring $(word),$1)))
 chosen  = $(foreach test,$1,$(if $(if $(ONLY),$(call has_any,$(test),$(ONLY)),all),\
           $(if $(call has_any,$(test),$(EXCEPT)),,$(test))))
 
-test-programs: all $(SUSPEND) $(SKEW) $(call chosen,$(UNIT_TESTS) $(SCRIPT_TESTS) $(E2E_TESTS) $(TOPOLOGY_TESTS) \
+test-programs: all $(PRELOADED) $(SKEW) $(call chosen,$(UNIT_TESTS) $(SCRIPT_TESTS) $(E2E_TESTS) $(TOPOLOGY_TESTS) \
                $(CHECKER_TEST))
 
 bench-programs: all $(BENCH_PROGRAMS) $(BUILD)/rlockd-untimed
@@ -134,7 +134,7 @@ $(E2E_TESTS) $(TOPOLOGY_TESTS): %: %.o $(E2E_HARNESS)
 	@echo "  LINK  $@"
 	@$(LINK) -o $@ $^ $(TEST_LDLIBS)
 
-$(SUSPEND) $(SKEW): $(BUILD)/%.so: %.c $(BUILD)/flags
+$(PRELOADED) $(SKEW): $(BUILD)/%.so: %.c $(BUILD)/flags
 	@echo "  CC    $<"
 	@mkdir -p $(@D)
 	@$(CC) -std=gnu11 $(WARNINGS) $(CPPFLAGS) $(CFLAGS) -fPIC -shared -o $@ $<
@@ -222,7 +222,7 @@ build-tests: ## all programs of the tests, the simulation and the fault runs, wi
 
 test-command: ## every event that may befall rlock, at every step, to every shape of tree; ONLY=word
 	@tests/packages.sh $(TEST_PACKAGES)
-	@$(MAKE) $(SUBMAKE) all $(SUSPEND)
+	@$(MAKE) $(SUBMAKE) all $(PRELOADED)
 	@$(TEST_ENVIRONMENT) COMMAND_FULL=1 $(COMMAND_TEST) $(ONLY)
 
 conformance: ## rules that each client has to keep, under faults; CLIENT=python ONLY="forced busy"

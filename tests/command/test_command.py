@@ -26,8 +26,6 @@ from world import LONG_S, PATIENCE, World, ended, name, wait_for
 
 world = World()
 front = world.front()
-libraries = subprocess.run(["ldd", world.rlock], check=False, capture_output=True).stdout
-SUSPEND = str(Path(world.rlockd).resolve().parent / "tests/command/suspend.so")
 
 
 def finish(*arguments, **variables):
@@ -503,7 +501,7 @@ chosen = {test.__name__: test for test in TESTS}
 for part in (encrypted, filed, holding, looking, sending, terminal, troubles):
     chosen.update((title, functools.partial(test, world, front))
                   for title, test in part.TESTS.items())
-library = None if b"libasan" in libraries else SUSPEND  # which does not share LD_PRELOAD
+library = world.preloaded("suspend")
 if os.environ.get("COMMAND_FULL"):
     of_matrix = matrix.cells(world, [*matrix.SHAPES, "hold"], library) | filed.cells(world)
 else:

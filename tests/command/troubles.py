@@ -144,6 +144,69 @@ def full_queues_keep_their_meaning(world, _):
         one.status()
 
 
+# ---- answers that come too late
+
+def suspended(world, *libraries):
+    """The variables of a run whose machine can be suspended, and a function that does so."""
+    clock = Path(world.folder) / name()
+    clock.write_bytes(struct.pack("=q", 0))
+
+    def suspend():
+        with clock.open("r+b") as file:
+            file.write(struct.pack("=q", 70000))
+
+    return {"LD_PRELOAD": world.preloaded("suspend", *libraries),
+            "RLOCK_TEST_SUSPENDED_MS": str(clock)}, suspend
+
+
+def a_proof_that_is_out_of_date_starts_nothing(world, front):
+    """The machine is suspended after the grant, before the answer to the first keep-alive."""
+    variables, suspend = suspended(world)
+    if not variables["LD_PRELOAD"]:
+        return
+    proxy, lock = world.proxy(front), name()
+    token, _ = lock_it(front, lock, "ttl_ms=60000")
+    run = world.run(proxy.url, "-t", "60s", lock, "touch", "ran", **variables)
+    wait_for(lambda: front.has_waiter(lock), "the run waits")
+    time.sleep(0.3)  # else no first keep-alive is needed
+    proxy.hold(b"POST", "answer")
+    front.ask("DELETE", f"/v1/locks/{lock}", Lease_Token=token)
+    proxy.wait_held()
+    suspend()
+    proxy.go()
+    assert run.status() == 0, run.err
+    assert len(proxy.sent("Lease-Token")) == 2, "it has begun anew"
+
+
+def late_proofs_start_nothing(world, _):
+    """Each comes when the lease that it proves has ended."""
+    body = {"session_id": "s", "lease_id": "l", "ttl_ms": 1000, "remaining_ms": 1000,
+            "fencing_token": 1, "released": 1, "draining": False, "lost": [],
+            "leases": [{"lease_id": "l", "state": "held", "remaining_ms": 1000}]}
+
+    def reply(method, path):
+        return (0 if method == "DELETE" else 1.1), body
+
+    with stub(reply) as url:
+        run = world.run(url, "-n", "-t", "1s", name(), "touch", "ran")
+        assert run.status() == 69, run.err
+        assert not (run.temporary / "ran").exists(), "COMMAND ran without a lock"
+
+
+def nothing_is_started_after_a_suspend(world, front):
+    """In the middle of the start: before the guard is there, before COMMAND is."""
+    for fork in (1, 2):
+        variables, _ = suspended(world, "faults")
+        if not variables["LD_PRELOAD"]:
+            return
+        lock = name()
+        run = world.run(front.url, "-t", "60s", lock, "touch", "ran",
+                        RLOCK_TEST_FORK=f"{fork}:suspend", **variables)
+        assert run.status() == 79, (fork, run.err)
+        assert not (run.temporary / "ran").exists(), (fork, "COMMAND ran without a lock")
+        assert front.is_free(lock)
+
+
 # ---- faults of processes and files
 
 def a_script_without_an_interpreter(world, front):
@@ -157,4 +220,6 @@ def a_script_without_an_interpreter(world, front):
 
 TESTS = {"troubles_" + test.__name__: test for test in (
     a_request_over_the_rate_is_repeated, an_api_token_with_few_requests,
-    full_queues_keep_their_meaning, a_script_without_an_interpreter)}
+    full_queues_keep_their_meaning, a_proof_that_is_out_of_date_starts_nothing,
+    late_proofs_start_nothing, nothing_is_started_after_a_suspend,
+    a_script_without_an_interpreter)}

@@ -232,6 +232,12 @@ class World:
     def rlock_does(self, url, *arguments, **variables):
         return Run(self, url, list(arguments), **variables)
 
+    def preloaded(self, *names):
+        """LD_PRELOAD with these libraries; None: the sanitizer of rlock allows no other."""
+        linked = subprocess.run(["ldd", self.rlock], check=False, capture_output=True).stdout
+        folder = Path(self.rlockd).resolve().parent / "tests/command"
+        return None if b"libasan" in linked else " ".join(f"{folder}/{one}.so" for one in names)
+
     def empty_redis(self):
         self.redis.command("FLUSHALL")
 
