@@ -264,6 +264,16 @@ static void note_loss(struct lease *lease, json_t *kept)
     set_detail(lease, "the server does not list the lease", loss);
 }
 
+/* How long after its request arrived the server looked at the leases: the session's time, which
+ * counts from the arrival, tells. An answer that was only late on its way proves nothing of
+ * that. */
+static int64_t held_back_ms(json_t *kept, int64_t wait_ms)
+{
+    int64_t used_ms = number_of(kept, "ttl_ms") - number_of(kept, "remaining_ms");
+
+    return used_ms < 0 ? 0 : used_ms < wait_ms ? used_ms : wait_ms;
+}
+
 /* docs/guide.md, Sessions: how long the answer to a keep-alive proves the lease. */
 static enum lease_outcome take_proof(struct lease *lease, const struct http_answer *answer,
                                      int64_t wait_ms)
@@ -288,7 +298,7 @@ static enum lease_outcome take_proof(struct lease *lease, const struct http_answ
     }
     int64_t session_ms = number_of(kept, "remaining_ms");
     int64_t lease_ms = number_of(own, "remaining_ms");
-    lease->deadline = answer->sent_at + (was_held_back ? wait_ms : 0) +
+    lease->deadline = answer->sent_at + (was_held_back ? held_back_ms(kept, wait_ms) : 0) +
                       (session_ms < lease_ms ? session_ms : lease_ms);
     if (json_is_true(json_object_get(kept, "draining"))) {
         http_next_server(lease->http);

@@ -207,6 +207,27 @@ def nothing_is_started_after_a_suspend(world, front):
         assert front.is_free(lock)
 
 
+def a_late_answer_proves_no_more(world, _):
+    """Answered at once, and late on its way: the answer proves the lease for as long as any."""
+    ttl_s, grace_s, last = 6 + 3 * PATIENCE, 2, []
+    ttl_ms = int(1000 * ttl_s)
+    body = {"session_id": "s", "lease_id": "l", "ttl_ms": ttl_ms, "remaining_ms": ttl_ms,
+            "fencing_token": 1, "released": 1, "draining": False, "lost": [],
+            "leases": [{"lease_id": "l", "state": "held", "remaining_ms": ttl_ms}]}
+
+    def reply(_, path):
+        if not path.endswith("/keep-alive"):
+            return 0, body
+        last.append(time.monotonic())
+        return (ttl_s / 3 if len(last) == 1 else 999), body
+
+    with stub(reply) as url:
+        run = world.run(url, "-t", f"{ttl_s}s", "-k", f"{grace_s}s", name(), "sleep", "60")
+        assert run.status() == 79, run.err
+        took_s = time.monotonic() - last[0]
+        assert took_s < ttl_s - grace_s + BUSY_S, f"ended {took_s:.1f} s after the last proof"
+
+
 # ---- faults of processes and files
 
 def a_script_without_an_interpreter(world, front):
@@ -221,5 +242,5 @@ def a_script_without_an_interpreter(world, front):
 TESTS = {"troubles_" + test.__name__: test for test in (
     a_request_over_the_rate_is_repeated, an_api_token_with_few_requests,
     full_queues_keep_their_meaning, a_proof_that_is_out_of_date_starts_nothing,
-    late_proofs_start_nothing, nothing_is_started_after_a_suspend,
+    late_proofs_start_nothing, nothing_is_started_after_a_suspend, a_late_answer_proves_no_more,
     a_script_without_an_interpreter)}
