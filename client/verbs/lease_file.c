@@ -91,11 +91,14 @@ int lease_file_open(struct lease_file *file, const char *path)
 {
     *file = (struct lease_file){.path = path, .fd = -1};
     for (int i = 0; i < OPENS_MAX; i++) {
-        file->fd = open(path, O_RDONLY | O_CLOEXEC);
+        file->fd = open(path, O_RDWR | O_CLOEXEC); /* NFS locks no other: flock(2) */
         if (file->fd < 0) {
-            return errno == ENOENT ? 0 : fail(file, "read");
+            return errno == ENOENT ? 0 : fail(file, "open");
         }
         if (flock(file->fd, LOCK_EX | LOCK_NB) != 0) {
+            if (errno != EWOULDBLOCK) {
+                return fail(file, "lock");
+            }
             break;
         }
         if (is_current(file)) {

@@ -239,8 +239,20 @@ def a_script_without_an_interpreter(world, front):
     assert run.status() == 3 and run.out == "a b c\n", run.err
 
 
+def a_lease_file_on_nfs(world, front):
+    library = world.preloaded("faults")
+    if not library:
+        return
+    lock, file = name(), str(Path(world.folder) / name())
+    for verb in ("acquire", "renew", "release"):
+        run = world.rlock_does(front.url, verb, lock, "--lease-file", file, LD_PRELOAD=library,
+                               RLOCK_TEST_FLOCK="nfs")
+        assert run.status() == 0, (verb, run.err)
+    assert front.is_free(lock)
+
+
 TESTS = {"troubles_" + test.__name__: test for test in (
     a_request_over_the_rate_is_repeated, an_api_token_with_few_requests,
     full_queues_keep_their_meaning, a_proof_that_is_out_of_date_starts_nothing,
     late_proofs_start_nothing, nothing_is_started_after_a_suspend, a_late_answer_proves_no_more,
-    a_script_without_an_interpreter)}
+    a_script_without_an_interpreter, a_lease_file_on_nfs)}
