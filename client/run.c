@@ -199,7 +199,8 @@ static void hold(struct run *run)
         end_orphans();
     }
     bool was_killed = run->has_ended && run->last.cause == CAUSE_NONE &&
-                      WIFSIGNALED(run->last.number) && WTERMSIG(run->last.number) == SIGKILL;
+                      WIFSIGNALED(run->last.number) &&
+                      WTERMSIG(run->last.number) != run->handed_on;
     if (run->work->killed && (run->guard_died || was_killed)) {
         run->work->killed(run->work->child.context);
     }

@@ -28,8 +28,8 @@ struct work {
     bool (*is_over)(void *context);
     /* May be NULL. After the grant, before the child begins. */
     void (*granted)(void *context, json_t *grant);
-    /* May be NULL. The child was killed, perhaps by the death of the guard, and the lock is
-     * about to be released. */
+    /* May be NULL. A signal that rlock has not handed on, or the death of the guard, has ended
+     * the child, and the lock is about to be released. */
     void (*killed)(void *context);
 };
 
@@ -47,6 +47,7 @@ struct run {
 
     int signal;       /* RUN_WAITS: the signal that ended the wait */
     int64_t asked_at; /* RUN_HOLDS: of the last INT or TERM; 0: none */
+    int handed_on;    /* RUN_HOLDS: the last signal that COMMAND was to have; 0: none */
     int end_signals;  /* RUN_ENDS: how many INT and TERM came */
 
     int guard_socket; /* -1: no guard, or its end was noticed */

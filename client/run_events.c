@@ -84,6 +84,7 @@ static void hand_on(struct run *run, int signal)
         return;
     }
     run->asked_at = asks_to_end ? now : run->asked_at;
+    run->handed_on = signal;
     run_order(run, (struct guard_message){.what = GUARD_SIGNAL, .number = signal});
 }
 

@@ -230,6 +230,17 @@ def a_late_answer_proves_no_more(world, _):
 
 # ---- faults of processes and files
 
+def a_holder_that_dies_is_a_loss(world, front):
+    for number in (signal.SIGTERM, signal.SIGSEGV):
+        lock = name()
+        with holding.sleeper() as process:
+            run = holding.hold(world, front, lock, "--pid", str(process.pid))
+            holding.held(run, lock)
+            os.kill(holding.named(run, "rlock-holder"), number)
+            assert holding.got_signal(process), number
+            assert run.status() == 128 + number, run.err
+
+
 def a_script_without_an_interpreter(world, front):
     """As by execvp(3), and so by flock(1) and timeout(1): it is one of the shell."""
     script = Path(world.folder) / name()
@@ -255,4 +266,4 @@ TESTS = {"troubles_" + test.__name__: test for test in (
     a_request_over_the_rate_is_repeated, an_api_token_with_few_requests,
     full_queues_keep_their_meaning, a_proof_that_is_out_of_date_starts_nothing,
     late_proofs_start_nothing, nothing_is_started_after_a_suspend, a_late_answer_proves_no_more,
-    a_script_without_an_interpreter, a_lease_file_on_nfs)}
+    a_holder_that_dies_is_a_loss, a_script_without_an_interpreter, a_lease_file_on_nfs)}
