@@ -129,9 +129,13 @@ static void end_orphans(void)
 
 static int start_guard(struct run *run)
 {
+    struct terminal *terminal = &run->terminal;
+
+    /* A shell may have sent rlock to the background while it waited. */
+    terminal->is_handed_over = terminal->is_handed_over && terminal_is_ours(terminal);
     struct guard_plan plan = {.work = run->work->child,
                               .environment = environ,
-                              .terminal = run->terminal.is_handed_over ? run->terminal.fd : -1,
+                              .terminal = terminal->is_handed_over ? terminal->fd : -1,
                               .signal = run->work->first_signal,
                               .descendants = run->settings->descendants,
                               .grace_ms = run->settings->grace_ms,

@@ -113,6 +113,26 @@ def ctrl_z_stops_and_fg_goes_on(world, front):
         assert front.is_free(lock)
 
 
+def a_run_in_the_background_leaves_the_terminal(world, front):
+    """It was stopped while it waited, and sent to the background."""
+    lock, token = name(), str(uuid.uuid4())
+    front.ask("PUT", f"/v1/locks/{lock}?ttl_ms=60000", Lease_Token=token)
+    with terminal(world, front) as tty:
+        tty.type(f"$rlock run {lock} sh -c 'echo u\"\"p; sleep 60'\n".encode())
+        wait_for(lambda: front.has_waiter(lock), "the run waits")
+        tty.type(b"\x1a")
+        tty.expect(b"Stopped")
+        tty.expect(b"ready> ")
+        tty.type(b"bg\n")
+        tty.expect(b"ready> ")
+        front.ask("DELETE", f"/v1/locks/{lock}", Lease_Token=token)
+        tty.expect(b"up\r\n")
+        tty.type(b"echo he''re\n")
+        tty.expect(b"\rhere")
+        tty.type(b"kill %1\n")
+        wait_for(lambda: front.is_free(lock), "the run has ended")
+
+
 def ctrl_z_without_job_control_does_nothing(world, front):
     """As of `ssh -t`: nobody would continue rlock."""
     script = (f"$rlock run {name()} sh -c 'echo u\"\"p; read x; echo x=$x; exit 3'; "
@@ -187,5 +207,5 @@ def top_ends_cleanly(*_):
 TESTS = {test.__name__: test for test in (
     ctrl_c_reaches_command_once, ctrl_c_reaches_a_script_around_rlock,
     ctrl_z_stops_and_fg_goes_on, ctrl_z_without_job_control_does_nothing,
-    stopped_for_too_long_is_lost,
+    a_run_in_the_background_leaves_the_terminal, stopped_for_too_long_is_lost,
     pipeline_keeps_the_terminal, status_line_tells_the_holder, top_ends_cleanly)}
