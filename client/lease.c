@@ -59,7 +59,8 @@ static struct http_request request_of(const struct lease *lease, const char *met
                                  .session_token = by_session ? lease->session_token : NULL,
                                  .lease_token = lease->token,
                                  .body = body,
-                                 .timeout_ms = ANSWER_MS};
+                                 .timeout_ms = ANSWER_MS,
+                                 .wanted = "lease_id"};
 }
 
 /* Why a lease was lost: after a force-unlock also by whom, and for which reason. */
@@ -122,6 +123,7 @@ static enum lease_outcome open_session(struct lease *lease, int64_t until)
 
     request.path = "/v1/sessions";
     request.lease_token = NULL;
+    request.wanted = "session_id";
     enum lease_outcome outcome = ask(lease, &request, &answer, until);
     json_decref(request.body);
     if (outcome == LEASE_HELD) {
@@ -333,7 +335,8 @@ static enum lease_outcome keep_alive(struct lease *lease, int64_t wait_ms, int64
     struct http_request request = {.method = "POST",
                                    .path = path,
                                    .session_token = lease->session_token,
-                                   .timeout_ms = wait_ms + timeout_ms};
+                                   .timeout_ms = wait_ms + timeout_ms,
+                                   .wanted = "session_id"};
 
     snprintf(path, sizeof(path), "/v1/sessions/%s/keep-alive", lease->session_id);
     request.body = json_pack("{sI}", "wait_ms", (json_int_t)wait_ms);
@@ -356,6 +359,7 @@ static enum lease_outcome renew(struct lease *lease, int64_t timeout_ms)
     struct http_request request = request_of(lease, "PATCH", body);
 
     request.timeout_ms = timeout_ms;
+    request.wanted = "remaining_ms";
     enum lease_outcome outcome = send_proof(lease, &request, &answer);
     if (outcome == LEASE_HELD) {
         lease->deadline = answer.sent_at + number_of(answer.body, "remaining_ms");
@@ -385,7 +389,8 @@ static enum lease_outcome end_session(struct lease *lease, int64_t until)
     struct http_request request = {.method = "DELETE",
                                    .path = path,
                                    .session_token = lease->session_token,
-                                   .timeout_ms = END_MS};
+                                   .timeout_ms = END_MS,
+                                   .wanted = "released"};
 
     snprintf(path, sizeof(path), "/v1/sessions/%s", lease->session_id);
     enum lease_outcome outcome = ask(lease, &request, &answer, until);

@@ -231,7 +231,25 @@ static void set_trouble(struct http *http, const char *why)
     }
 }
 
-static enum http_outcome read_answer(struct http *http, const struct transfer_answer *got,
+/* A gateway in front of rlockd answers in JSON, too, but not with rlockd's problems, and not
+ * with what was asked for. Only its 401 counts: it may be the gateway that checks the API
+ * token. */
+static bool is_from_rlockd(const struct http_request *request, const struct http_answer *answer)
+{
+    static const char problem[] = "urn:rlockd:problem:";
+    const char *type = json_string_value(json_object_get(answer->body, "type"));
+
+    if (!json_is_object(answer->body)) {
+        return false;
+    }
+    if (answer->status < 300) {
+        return !request->wanted || json_object_get(answer->body, request->wanted);
+    }
+    return answer->status == 401 || (type && strncmp(type, problem, strlen(problem)) == 0);
+}
+
+static enum http_outcome read_answer(struct http *http, const struct http_request *request,
+                                     const struct transfer_answer *got,
                                      struct http_answer *answer)
 {
     char why[64];
@@ -240,7 +258,7 @@ static enum http_outcome read_answer(struct http *http, const struct transfer_an
     answer->status = got->status;
     answer->retry_after_ms = got->retry_after_s > 60 ? 60000 : got->retry_after_s * 1000;
     answer->body = got->body ? json_loadb(got->body, got->body_len, 0, NULL) : NULL;
-    if (!json_is_object(answer->body) || answer->status == 502 || answer->status == 504) {
+    if (!is_from_rlockd(request, answer)) {
         http_answer_clear(answer);
         snprintf(why, sizeof(why), "status %ld, not from rlockd", answer->status);
         set_trouble(http, why);
@@ -277,7 +295,8 @@ static enum http_outcome ask_once(struct http *http, const struct http_request *
     enum transfer_outcome outcome = transfer_run(http->transfer, http->urls[http->server],
                                                  &sent, &got);
     free(body);
-    enum http_outcome result = outcome == TRANSFER_DONE     ? read_answer(http, &got, answer)
+    enum http_outcome result = outcome == TRANSFER_DONE
+                                   ? read_answer(http, request, &got, answer)
                                : outcome == TRANSFER_FAILED ? HTTP_NO_ANSWER
                                                             : HTTP_INTERRUPTED;
     free(got.body); /* it may have come in the turn that was interrupted, too */

@@ -44,7 +44,8 @@ enum http_watched { WATCH_SIGNALS, WATCH_GUARD, WATCH_PID, WATCH_INPUT, WATCH_CO
 void http_watch_fd(struct http *http, enum http_watched which, int fd);
 
 /* One attempt at the present server. After HTTP_ANSWERED `answer` is to be cleared. An
- * answer that does not come from rlockd (no JSON object, 502, 504) is HTTP_NO_ANSWER. */
+ * answer that does not come from rlockd is HTTP_NO_ANSWER: one that is no JSON object, a
+ * refusal that is none of rlockd's problems, a 2xx without what was `wanted`. */
 enum http_outcome http_ask(struct http *http, const struct http_request *request,
                            struct http_answer *answer) __attribute__((warn_unused_result));
 void http_answer_clear(struct http_answer *answer);

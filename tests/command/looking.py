@@ -129,7 +129,8 @@ class Drains(http.server.BaseHTTPRequestHandler):
     """A server that is not ready."""
 
     def do_GET(self):
-        body = json.dumps({"status": 503, "detail": "draining"}).encode()
+        body = json.dumps({"type": "urn:rlockd:problem:draining", "status": 503,
+                           "detail": "draining"}).encode()
         self.send_response(503)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

@@ -144,6 +144,25 @@ def full_queues_keep_their_meaning(world, _):
         one.status()
 
 
+def a_gateways_refusal_is_no_word_of_rlockd(world, front):
+    proxy, lock = world.proxy(front), name()
+    proxy.instead = [(b"PUT ", NO_ROUTE), (b"DELETE ", NO_ROUTE)]
+    run = world.run(proxy.url, "-w", "9s", "-t", f"{2 * PATIENCE}s", lock, "sleep",
+                    str(2 * PATIENCE))
+    wait_for(lambda: front.holds(lock), "COMMAND runs")
+    proxy.instead.append((b"POST ", NO_ROUTE))
+    assert run.status() == 0, run.err
+    assert not proxy.instead and front.is_free(lock)
+
+
+def an_answer_without_a_grant_is_none(world, _):
+    with stub(lambda *_: (0, {})) as url:
+        for keeper in ([], ["--at-least", "1ms"]):
+            run = world.run(url, "-w", "1s", *keeper, name(), "touch", "ran")
+            assert run.status() == 69 and "not from rlockd" in run.err, run.err
+            assert not (run.temporary / "ran").exists(), "COMMAND ran without a lock"
+
+
 # ---- answers that come too late
 
 def suspended(world, *libraries):
@@ -264,6 +283,7 @@ def a_lease_file_on_nfs(world, front):
 
 TESTS = {"troubles_" + test.__name__: test for test in (
     a_request_over_the_rate_is_repeated, an_api_token_with_few_requests,
-    full_queues_keep_their_meaning, a_proof_that_is_out_of_date_starts_nothing,
+    full_queues_keep_their_meaning, a_gateways_refusal_is_no_word_of_rlockd,
+    an_answer_without_a_grant_is_none, a_proof_that_is_out_of_date_starts_nothing,
     late_proofs_start_nothing, nothing_is_started_after_a_suspend, a_late_answer_proves_no_more,
     a_holder_that_dies_is_a_loss, a_script_without_an_interpreter, a_lease_file_on_nfs)}
