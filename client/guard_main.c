@@ -201,6 +201,8 @@ static void obey(struct guard *guard, const struct guard_message *message)
     case GUARD_SIGNAL:
         if (guard->command) {
             kill(-guard->command, message->number);
+        } else if (guard->phase == PHASE_RUN) { /* --descendants wait */
+            tree_signal(message->number);
         }
         break;
     case GUARD_KILL:

@@ -260,6 +260,18 @@ def a_holder_that_dies_is_a_loss(world, front):
             assert run.status() == 128 + number, run.err
 
 
+def a_signal_reaches_what_command_has_left(world, front):
+    lock = name()
+    run = world.run(front.url, "--descendants", "wait", lock, "sh", "-c",
+                    "setsid sh -c 'trap \"touch got; exit\" TERM; touch up; sleep 60 & wait' "
+                    "> /dev/null 2>&1 & exit 4")
+    wait_for((run.temporary / "up").exists, "the descendant runs")
+    wait_for(lambda: len(run.tree()) == 2, "COMMAND has ended")
+    run.signal(signal.SIGTERM)
+    assert run.status() == 4, run.err
+    assert (run.temporary / "got").exists() and front.is_free(lock)
+
+
 def a_script_without_an_interpreter(world, front):
     """As by execvp(3), and so by flock(1) and timeout(1): it is one of the shell."""
     script = Path(world.folder) / name()
@@ -286,4 +298,5 @@ TESTS = {"troubles_" + test.__name__: test for test in (
     full_queues_keep_their_meaning, a_gateways_refusal_is_no_word_of_rlockd,
     an_answer_without_a_grant_is_none, a_proof_that_is_out_of_date_starts_nothing,
     late_proofs_start_nothing, nothing_is_started_after_a_suspend, a_late_answer_proves_no_more,
-    a_holder_that_dies_is_a_loss, a_script_without_an_interpreter, a_lease_file_on_nfs)}
+    a_holder_that_dies_is_a_loss, a_signal_reaches_what_command_has_left,
+    a_script_without_an_interpreter, a_lease_file_on_nfs)}
