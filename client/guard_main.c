@@ -50,8 +50,9 @@ static void tell(struct guard *guard, int what, int number)
     struct guard_message message = {
         .what = what, .number = number, .cause = guard->cause, .survivors = guard->survivors};
 
-    if (!guard->is_deserted && !guard_send(guard->socket, &message)) {
-        guard->is_deserted = true;
+    if (!guard->is_deserted) {
+        bool arrived = guard_send(guard->socket, &message);
+        (void)arrived; /* the end of the socket, which take_orders() finds, ends the tree */
     }
 }
 

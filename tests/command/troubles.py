@@ -249,6 +249,16 @@ def a_late_answer_proves_no_more(world, _):
 
 # ---- faults of processes and files
 
+def rlock_is_killed_while_the_guard_starts(world, front):
+    variables, _ = suspended(world, "faults")
+    if not variables["LD_PRELOAD"]:
+        return
+    run = world.run(front.url, "-t", "10m", "--at-least", "1ms", name(), "sleep", "600",
+                    RLOCK_TEST_FORK="2:kill", **variables)
+    assert run.process.wait(LONG_S) == -signal.SIGKILL
+    wait_for(lambda: not run.processes(), "nothing is left of the run")
+
+
 def a_holder_that_dies_is_a_loss(world, front):
     for number in (signal.SIGTERM, signal.SIGSEGV):
         lock = name()
@@ -298,5 +308,6 @@ TESTS = {"troubles_" + test.__name__: test for test in (
     full_queues_keep_their_meaning, a_gateways_refusal_is_no_word_of_rlockd,
     an_answer_without_a_grant_is_none, a_proof_that_is_out_of_date_starts_nothing,
     late_proofs_start_nothing, nothing_is_started_after_a_suspend, a_late_answer_proves_no_more,
-    a_holder_that_dies_is_a_loss, a_signal_reaches_what_command_has_left,
-    a_script_without_an_interpreter, a_lease_file_on_nfs)}
+    rlock_is_killed_while_the_guard_starts, a_holder_that_dies_is_a_loss,
+    a_signal_reaches_what_command_has_left, a_script_without_an_interpreter,
+    a_lease_file_on_nfs)}
