@@ -9,7 +9,6 @@
 A session keeps leases alive in the background. The end of the body releases the lease, or says
 LeaseLost. The environment is that of `rlock`: RLOCK_URL, RLOCK_TOKEN_FILE, RLOCK_CA."""
 from __future__ import annotations
-
 import asyncio
 import http.client
 import json
@@ -23,7 +22,6 @@ from functools import partial
 from typing import Any, Callable, Sequence
 from urllib.parse import quote, urlsplit
 
-WAIT_MAX_S, GIVE_UP_S = 20.0, 5.0  # of one request; of the repetitions of a DELETE
 now = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
@@ -39,26 +37,24 @@ class LeaseLost(RlockdError):
     """The lease has ended, or can no longer be proven."""
 
 
-def again(status: int, body: dict[str, Any], until: float) -> None:
-    """Returns when the request may be repeated."""
-    if 400 <= status < 500 and status not in (408, 423, 425, 429):
-        raise RlockdError(f"{status}: {body.get('detail', body.get('title'))}")
-    if now() >= until:
-        raise NotAcquired(body.get("detail", "no server has answered in time"))
-    time.sleep(max(0.0, min(body.get("retry_after_ms", 500) / 1000, until - now(), 1.0)))
-
-
 class Client:
     """Servers, tried in turn. `ttl`: how many seconds others wait when this process dies."""
     def __init__(self, url: str = "", ttl: float = 30.0) -> None:
         self.urls = (url or os.environ.get("RLOCK_URL") or "http://localhost:7400").split(",")
-        self.ttl, self.guard = ttl, threading.Lock()
+        self.ttl, self.guard, self.wait_max = ttl, threading.Lock(), 20.0  # of one request
         self.session: Session | None = None
+
+    def open(self) -> Session:
+        """The session, or one that is over, since the attempt to open it has failed."""
+        with self.guard:
+            if not (last := self.session) or now() > last.until or last.pid != os.getpid():
+                last = self.session = Session(self)
+            return last
 
     def ask(self, method: str, path: str, headers: dict[str, str], fields: dict[str, Any],
             timeout: float) -> tuple[int, dict[str, Any]]:
         """Status and body. Status 0: no answer of an rlockd; the outcome is unknown."""
-        url = urlsplit(self.urls[0])
+        url = urlsplit((urls := self.urls)[0])
         link = http.client.HTTPConnection(url.netloc, timeout=timeout)
         try:
             if url.scheme == "https":
@@ -67,35 +63,30 @@ class Client:
             if "RLOCK_TOKEN_FILE" in os.environ:
                 with open(os.environ["RLOCK_TOKEN_FILE"], encoding="ascii") as file:
                     headers = {**headers, "Authorization": "Bearer " + file.read().strip()}
-            link.request(method, url.path.rstrip("/") + path, json.dumps(fields),
-                         {"Content-Type": "application/json", **headers})
+            link.request(method, url.path.rstrip("/") + path, json.dumps(fields), headers)
             answer = link.getresponse()
-            body = json.loads(answer.read())
-            if answer.status < 500 and isinstance(body, dict):
+            if answer.status < 500 and isinstance(body := json.loads(answer.read()), dict):
                 return answer.status, body
         except (OSError, http.client.HTTPException, ValueError):
             pass
         finally:
             link.close()
-        self.urls = self.urls[1:] + self.urls[:1]
+        if self.urls is urls:  # no other thread was faster
+            self.urls = urls[1:] + urls[:1]
         return 0, {}
 
 
 class Session:
     """One thread proves the leases, another one ends those that were not proven in time."""
-    def __init__(self, client: Client, until: float) -> None:
+    def __init__(self, client: Client) -> None:
         self.client, self.pid, self.is_over = client, os.getpid(), False
-        self.headers = {"Session-Token": str(uuid.uuid4())}
         self.changed, self.leases = threading.Condition(), set[Lease]()
-        fields = {"ttl_ms": int(client.ttl * 1000), "name": f"{os.uname()[1]}/{self.pid}"}
-        while True:
-            self.until = now() + client.ttl
-            status, body = client.ask("POST", "/v1/sessions", self.headers, fields, 5)
-            if "session_id" in body:
-                break
-            again(status, body, until)
-        self.path = f"/v1/sessions/{body['session_id']}"
-        for work in (self.keep, self.watch):
+        self.headers, sent = {"Session-Token": str(uuid.uuid4())}, now()
+        self.status, self.answer = client.ask("POST", "/v1/sessions", self.headers, {
+            "ttl_ms": int(client.ttl * 1000), "name": f"{os.uname()[1]}/{self.pid}"}, 5)
+        self.path = f"/v1/sessions/{self.answer.get('session_id')}"
+        self.until = sent + client.ttl if "session_id" in self.answer else 0.0
+        for work in (self.keep, self.watch) if self.until else ():
             threading.Thread(target=work, daemon=True).start()
 
     def keep(self) -> None:
@@ -111,28 +102,27 @@ class Session:
             held = [one.lease_id for one in known] if len(known) <= 400 else None
             status, body = self.client.ask("POST", self.path + "/keep-alive", self.headers, {
                 "wait_ms": int(hang * 1000), "held": held}, hang + 3)
-            failed = status != 200 or "leases" not in body
-            if 400 <= status < 500 and status not in (408, 425, 429):
+            if status in (404, 410):
                 self.is_over, self.until = True, 0.0
                 return self.lose(list(self.leases), "the session has ended")
+            failed = status != 200 or "leases" not in body
             if not failed:  # nothing was lost in all of `hang`, unless the answer came early
                 failed = body["draining"] or not body["lost"] and now() - sent < hang - 0.002
-                self.learn(body, known, sent + (0 if failed or body["lost"] else hang))
-
-    def learn(self, body: dict[str, Any], known: list[Lease], proven: float) -> None:
-        self.until = max(self.until, proven + body["remaining_ms"] / 1000)
-        for lease in known:
-            rows = [row for row in body["leases"] if row["lease_id"] == lease.lease_id]
-            if not rows:
-                self.lose([lease], "it has ended")
-            elif all("remaining_ms" in row for row in rows):
-                lease.until = proven + min(row["remaining_ms"] for row in rows) / 1000
+                proven = sent + (0 if failed or body["lost"] else hang)
+                self.until = max(self.until, proven + body["remaining_ms"] / 1000)
+                for lease in known:
+                    rows = [row for row in body["leases"] if row["lease_id"] == lease.lease_id]
+                    if not rows:
+                        self.lose([lease], "it has ended")
+                    elif all("remaining_ms" in row for row in rows):
+                        lease.until = proven + min(row["remaining_ms"] for row in rows) / 1000
 
     def watch(self) -> None:
         with self.changed:
             while not self.is_over:
                 self.lose([one for one in self.leases if one.deadline() <= now()], "not proven")
-                self.changed.wait(min([one.deadline() - now() for one in self.leases] + [60]))
+                # Its clock stands still while the machine is suspended.
+                self.changed.wait(min(0.25, self.client.ttl / 40) if self.leases else 60)
 
     def lose(self, leases: list[Lease], reason: str) -> None:
         with self.changed:
@@ -151,14 +141,11 @@ class Lease:
         self.client, self.wait, self.on_lost, self.is_cancelled = client, wait, on_lost, False
         self.path, self.fields = f"/v1/locks/{quote(str(name), '')}", dict(fields, kind=kind)
         if kind == "permit":
-            self.path, self.fields = f"/v1/permit-semaphores/{quote(str(name), '')}/permit", {}
+            self.path = f"/v1/permit-semaphores/{quote(str(name), '')}/permit"
+            del self.fields["kind"]
         elif not isinstance(name, str):
             self.path, self.fields["locks"] = "/v1/multi-locks", list(name)
         self.headers, self.reason = {"Lease-Token": str(uuid.uuid4())}, "not held"
-
-    @property
-    def fencing_token(self) -> int:
-        return int((self.grant.get("locks") or [self.grant])[0]["fencing_token"])
 
     @property
     def lost(self) -> bool:
@@ -173,42 +160,54 @@ class Lease:
 
     def acquire(self) -> Lease:
         until = now() + self.wait
-        with self.client.guard:
-            session = self.client.session
-            if not session or now() > session.until or session.pid != os.getpid():
-                session = self.client.session = Session(self.client, until + 1)
-        self.session, self.headers = session, {**session.headers, **self.headers}
         try:
             while not self.attempt(until):
                 pass
         except BaseException:
-            self.delete()  # it wins over every PUT with its token
+            if "Session-Token" in self.headers:
+                self.delete()  # it wins over every PUT with its token
             raise
         return self
     __enter__ = acquire
 
     def attempt(self, until: float) -> bool:
-        wait = max(0.0, min(until - (sent := now()), WAIT_MAX_S))
+        if "Session-Token" not in self.headers:
+            self.session = self.client.open()
+            if now() > self.session.until:
+                return self.again(self.session.status, self.session.answer, until + 1)
+            self.headers = {**self.session.headers, **self.headers}
+        wait = max(0.0, min(until - (sent := now()), self.client.wait_max))
         status, body = self.client.ask("PUT", self.path, self.headers, {
             **self.fields, "wait_ms": int(wait * 1000)}, wait + 5)
-        if self.is_cancelled or status == 410:
-            raise NotAcquired("cancelled, or the session has ended")
-        if status in (200, 201) and body.get("state") == "held":
-            if now() - sent > body["remaining_ms"] / 2e3:
-                if wait:
-                    return False  # after a wait the deadline counts from a repetition
-                raise NotAcquired("the answer came late")
+        if status == 400 and wait and body.get("detail", "").startswith("wait_ms:"):
+            self.client.wait_max = min(self.client.wait_max, wait / 2)
+            return False
+        if status == 410 and body.get("type", "").endswith(":session-ended"):
+            self.session.until, self.headers = 0.0, {"Lease-Token": str(uuid.uuid4())}
+            return self.again(0, {"retry_after_ms": 0}, until)  # in another session
+        if status in (200, 201) and body.get("state") == "held" and not self.is_cancelled:
+            if now() - sent > body["remaining_ms"] / 2e3:  # a repetition's deadline is later
+                return self.again(0, {"retry_after_ms": 0}, until)
             self.grant, self.lease_id, self.reason = body, body["lease_id"], ""
+            self.fencing_token = int((body.get("locks") or [body])[0].get("fencing_token", 0))
             self.until, self.ttl = sent + body["remaining_ms"] / 1e3, body["ttl_ms"] / 1e3
             with self.session.changed:
                 self.session.leases.add(self)
                 self.session.changed.notify_all()
             return not self.session.is_over
-        again(status, body, until)
+        return self.again(status, body, until)
+
+    def again(self, status: int, body: dict[str, Any], until: float) -> bool:
+        """False, after a pause. Status 0: for one second more, at another server."""
+        if 400 <= status < 500 and status not in (408, 410, 423, 425, 429):
+            raise RlockdError(f"{status}: {body.get('detail', body.get('title'))}")
+        if self.is_cancelled or status == 410 or now() >= until + (0 if status else 1):
+            raise NotAcquired(body.get("detail", "cancelled, or no answer in time"))
+        time.sleep(max(0.1, min(body.get("retry_after_ms", 500) / 1000, until - now(), 1.0)))
         return False
 
     def delete(self) -> int:
-        until, status = now() + GIVE_UP_S, 0
+        until, status = now() + 5, 0
         while now() < until and status in (0, 429):
             status = self.client.ask("DELETE", self.path, self.headers, {}, 3)[0]
             time.sleep(0.2 if status in (0, 429) else 0)
@@ -219,19 +218,19 @@ class Lease:
         self.is_cancelled = True
         self.delete()
 
-    def release(self) -> None:
+    def release(self, *_: object) -> None:
         with self.session.changed:
             lost, self.reason = self.lost and (self.reason or "not proven"), "released"
             self.session.leases.discard(self)
         if self.delete() != 200 or lost:
             raise LeaseLost(lost or "its release was not confirmed")
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        self.release()
+    __exit__ = release
 
     async def __aenter__(self) -> Lease:
         loop, task, then = asyncio.get_running_loop(), asyncio.current_task(), self.on_lost
-        self.on_lost = lambda: (task and loop.call_soon_threadsafe(task.cancel), then())
+        self.body = [task.cancel] if task else []
+        self.on_lost = lambda: (loop.call_soon_threadsafe(
+            lambda: self.body and self.body.pop()()), then())
         work = loop.run_in_executor(Thread(1), self.acquire)  # no release waits for a place
         try:
             return await asyncio.shield(work)
@@ -241,9 +240,10 @@ class Lease:
             await asyncio.gather(cancel, work, return_exceptions=True)
             raise
 
-    async def __aexit__(self, kind: object, error: object, trace: object) -> None:
-        if self.reason:  # the loss has cancelled the body, nobody else
+    async def __aexit__(self, *_: object) -> None:
+        if not self.body:  # the loss has cancelled the body, nobody else
             getattr(asyncio.current_task(), "uncancel", int)()
+        self.body.clear()
         await asyncio.get_running_loop().run_in_executor(Thread(1), self.release)
 
 

@@ -5,29 +5,31 @@ from pathlib import Path
 
 HELD = '''{"state": "held", "lease_id": "", "fencing_token": 1, "ttl_ms": 9e5,
                     "remaining_ms": 9e5}'''
-OVER = "if now() >= until:"
+OVER = "or now() >= until + (0 if status else 1):"
 DELETED = "while now() < until and status in (0, 429):"
 BROKEN = "        except (OSError, http.client.HTTPException, ValueError):\n"
 JSON = "json.loads(answer.read())"
-ENDED = "if 400 <= status < 500 and status not in (408, 425, 429):"
+ENDED = "if status in (404, 410):"
 DEADLINE = ("min(self.until, self.session.until)", "now() + 99")
 GIVE_UP = "self.delete()  # it wins over every PUT with its token"
 
 MUTANTS = [  # the check, and pairs of a text and what stands in its place
-    ("acquire_and_release", ('[0]["fencing_token"]', '[0]["remaining_ms"]')),
-    ("busy", (OVER, "if False:")),
-    ("wait_for_release", (OVER, "if True:"),
+    ("acquire_and_release", ('[0].get("fencing_token", 0)', '[0]["remaining_ms"]')),
+    ("busy", (OVER, "or False:")),
+    ("wait_for_release", (OVER, "or True:"),
      ('int(wait * 1000)}, wait + 5)', "0}, 5)")),
+    ("short_waits", ("wait / 2)", "20.0)")),
     ("answer_lost", ("        wait = max(",
                      '        self.headers["Lease-Token"] = str(uuid.uuid4())\n'
                      "        wait = max(")),
     ("answer_cut", (BROKEN, "        except http.client.IncompleteRead:\n"
                             f"            return 201, {HELD}\n" + BROKEN)),
     ("request_twice", ("if status in (200, 201) and body", "if status == 201 and body")),
-    ("not_executed", (OVER, "if status == 0:")),
-    ("not_executed", ("time.sleep(max(0.0, min(", "time.sleep(min(0, min(")),
+    ("not_executed", (OVER, "or status == 0:")),
+    ("not_executed", ("time.sleep(max(0.1, min(", "time.sleep(min(0, min(")),
     ("not_an_answer_of_rlockd", (JSON, f'{HELD} if "html" in str(answer.headers) else {JSON}')),
-    ("next_server", ("self.urls = self.urls[1:] + self.urls[:1]", "pass")),
+    ("next_server", ("self.urls = urls[1:] + urls[:1]", "pass")),
+    ("next_server_without_a_wait", ("(0 if status else 1)", "0")),
     ("token_for_each_lease", ('{"Lease-Token": str(uuid.uuid4())}, "not held"',
                               '{"Lease-Token": str(uuid.UUID(int=7))}, "not held"')),
     ("several_locks", ("if self.delete() != 200 or lost:",
@@ -43,6 +45,7 @@ MUTANTS = [  # the check, and pairs of a text and what stands in its place
     ("release_answer_lost", (DELETED, "for _ in range(1):")),
     ("kept_alive", ("(self.keep, self.watch)", "(self.watch,)")),
     ("keep_alive_fails", (ENDED, "if status != 200:")),
+    ("keep_alive_refused", (ENDED, "if 400 <= status < 500:")),
     ("rolling_restart", ('failed = body["draining"] or', 'if body["draining"]:\n'
                          '                    return self.lose(known, "draining")\n'
                          "                failed =")),
@@ -51,8 +54,11 @@ MUTANTS = [  # the check, and pairs of a text and what stands in its place
     ("loss_told_once", ("if not rows:", 'if lease.lease_id in str(body["lost"]):'),
      ("elif all(", "elif rows and all("), (', "held": held}', "}")),
     ("session_ended", (ENDED, "if False:"), DEADLINE),
+    ("session_ended_between_leases", ('endswith(":session-ended")', 'endswith("!")')),
+    ("session_ended_between_leases", ('0.0, {"Lease-Token": str(uuid.uuid4())}',
+                                      '0.0, {"Lease-Token": self.headers["Lease-Token"]}')),
     ("black_network", DEADLINE),
-    ("deadline_from_sending", ("known, sent + (0", "known, now() + (0")),
+    ("deadline_from_sending", ("proven = sent + (0", "proven = now() + (0")),
     ("secrets", ("while not self.attempt(until):\n",
                  "while not self.attempt(until) or print(self.headers, flush=True,\n"
                  '                    file=__import__("sys").stderr):\n')),

@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
-"""What the kit does not ask of clients/python/rlockd.py: asyncio."""
+"""What the kit does not ask of clients/python/rlockd.py: asyncio, threads, suspensions."""
 import asyncio
+import socket
 import sys
+import threading
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/lib"), str(ROOT / "clients/python")]
-from servers import PATIENCE, Place, wait_for  # noqa: E402
+from servers import PATIENCE, Place, free_port, wait_for  # noqa: E402
 import rlockd  # noqa: E402
+
+SOON_S = 4 * PATIENCE
 
 
 def is_free(front, lock):
@@ -23,6 +28,17 @@ async def a_loss_cancels_the_body(front, client):
         raise AssertionError("the body went on")
     except rlockd.LeaseLost:
         pass
+
+
+async def a_loss_is_told_where_the_body_awaits_nothing_more(front, client):
+    try:
+        async with rlockd.Lease(client, "blocked", wait=5) as lease:
+            front.ask("POST", "/v1/locks/blocked/force-unlock")
+            wait_for(lambda: lease.lost, "the loss", SOON_S)
+            time.sleep(0.2)  # until the loop was asked to cancel the body
+        raise AssertionError("the loss was not told")
+    except rlockd.LeaseLost:
+        await asyncio.sleep(0.1)
 
 
 async def a_cancelled_wait_leaves_nothing(front, client):
@@ -44,14 +60,66 @@ async def waiters_do_not_hold_up_a_release(front, client):
     await asyncio.gather(*(hold() for _ in range(40)))
 
 
+def in_threads(count, work):
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def two_threads_change_to_the_next_server(front, _):
+    """And not back again."""
+    with socket.create_server(("127.0.0.1", 0)) as dead:
+        client = rlockd.Client(f"http://127.0.0.1:{dead.getsockname()[1]},{front.url}")
+        threads = in_threads(2, lambda _: client.ask("GET", "/v1/locks/a", {}, {}, SOON_S))
+        for connection in [dead.accept()[0] for _ in threads]:
+            connection.close()
+        for thread in threads:
+            thread.join()
+    assert client.urls[0] == front.url, client.urls
+
+
+def cancels_while_a_session_is_opened(_, __):
+    """Also one that another thread opens."""
+    client = rlockd.Client(f"http://127.0.0.1:{free_port()}")
+    leases, ended = [rlockd.Lease(client, "a", wait=60) for _ in range(2)], []
+
+    def acquire(number):
+        try:
+            leases[number].acquire()
+        except rlockd.NotAcquired:
+            ended.append(number)
+    in_threads(2, acquire)
+    time.sleep(0.3)
+    in_threads(2, lambda number: leases[number].cancel())
+    wait_for(lambda: len(ended) == 2, "both have ended", SOON_S)
+
+
+def a_loss_is_told_after_a_suspension(front, _):
+    told = threading.Event()
+    lease = rlockd.Lease(rlockd.Client(front.url), "suspended", on_lost=told.set).acquire()
+    time.sleep(0.3)  # until its session waits
+    clock = rlockd.now
+    try:
+        rlockd.now = lambda: clock() + 3600
+        assert told.wait(SOON_S), "no loss was told"
+    finally:
+        rlockd.now = clock
+    lease.delete()
+
+
 def main():
     with Place("python") as place:
         front = place.front()
         client = rlockd.Client(front.url, ttl=3 * PATIENCE)
-        for test in (a_loss_cancels_the_body, a_cancelled_wait_leaves_nothing,
-                     waiters_do_not_hold_up_a_release):
+        for test in (a_loss_cancels_the_body,
+                     a_loss_is_told_where_the_body_awaits_nothing_more,
+                     a_cancelled_wait_leaves_nothing, waiters_do_not_hold_up_a_release):
             asyncio.run(test(front, client))
-    print("clients/python/rlockd.py: asyncio: ok")
+        for test in (two_threads_change_to_the_next_server, cancels_while_a_session_is_opened,
+                     a_loss_is_told_after_a_suspension):
+            test(front, client)
+    print("clients/python/rlockd.py: asyncio, threads: ok")
 
 
 if __name__ == "__main__":
