@@ -33,7 +33,7 @@ type Client struct {
 	URLs           []string
 	TTL            time.Duration
 	HTTP           http.Client
-	turn           atomic.Uint32
+	turn, halved   atomic.Uint32            // the server; how often the longest wait was refused
 	opening, guard sync.Mutex               // of a session; of what follows, and of leases
 	held           map[string]time.Duration // the length of each lease
 	session        string                   // its token
@@ -52,7 +52,7 @@ type Options struct {
 type Lease struct {
 	FencingToken int64
 	client       *Client
-	id           string
+	id, session  string
 	since, until time.Time
 	lost         error
 }
@@ -70,11 +70,10 @@ func (c *Client) keeps(id string, d time.Duration) { defer c.lock()(); c.held[id
 func (l *Lease) ends()                             { defer l.client.lock()(); delete(l.client.held, l.id); l.lost = ErrLost }
 
 func ms(n any) time.Duration { f, _ := n.(float64); return time.Duration(f) * time.Millisecond }
-func isFinal(s int) bool     { return s >= 400 && s != 408 && s != 423 && s != 425 && s != 429 }
+func isFinal(s int) bool     { return s >= 400 && s != 408 && s != 410 && s != 423 && s != 425 && s != 429 }
 
 // isOver asks both clocks: that of the wall runs on while the machine is suspended.
 func isOver(t time.Time) bool { return time.Until(t) <= 0 || time.Until(t.Round(0)) <= 0 }
-
 func newToken() string {
 	b := make([]byte, 16)
 	rand.Read(b)
@@ -89,13 +88,13 @@ func (c *Client) ask(ctx context.Context, timeout time.Duration, method, path st
 	defer cancel()
 	turn := c.turn.Load()
 	text, _ := json.Marshal(fields)
-	request, err := http.NewRequestWithContext(ctx, method, c.URLs[int(turn)%len(c.URLs)]+path,
-		strings.NewReader(string(text)))
-	if err != nil {
+	url := strings.TrimRight(c.URLs[int(turn)%len(c.URLs)], "/") + path
+	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(string(text)))
+	secret, failure := os.ReadFile(cmp.Or(os.Getenv("RLOCK_TOKEN_FILE"), os.DevNull))
+	if err = cmp.Or(err, failure); err != nil {
 		return 0, object{"detail": err}
 	}
-	request.Header = h.Clone()
-	if secret, _ := os.ReadFile(os.Getenv("RLOCK_TOKEN_FILE")); secret != nil {
+	if request.Header = h.Clone(); len(secret) > 0 {
 		request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(secret)))
 	}
 	response, err := c.HTTP.Do(request)
@@ -113,49 +112,55 @@ func (c *Client) ask(ctx context.Context, timeout time.Duration, method, path st
 // repeat asks until the answer has the member, and says when it has sent the request.
 func (c *Client) repeat(ctx context.Context, until time.Time, member, method, path string,
 	h http.Header, fields object) (body object, sent time.Time, err error) {
-	for status, wait := 0, time.Duration(0); ; {
+	for status, wait, late := 0, time.Duration(0), until.Add(time.Second); ; {
+		halved := c.halved.Load()
 		if sent = time.Now(); method == "PUT" {
-			wait = max(0, min(until.Sub(sent), 20*time.Second))
+			wait = max(0, min(until.Sub(sent), 20*time.Second>>halved))
 			fields["wait_ms"] = wait.Milliseconds()
 		}
 		status, body = c.ask(ctx, wait+5*time.Second, method, path, h, fields)
-		switch isGood := status < 300 && body[member] != nil; {
-		case isGood && (method != "PUT" || !isOver(sent.Add(ms(body["remaining_ms"])/2))):
+		isLate := method == "PUT" && isOver(sent.Add(ms(body["remaining_ms"])/2))
+		switch detail := fmt.Sprint(body["detail"]); {
+		case status < 300 && body[member] != nil && !isLate: // of a repetition the deadline is later
 			return body, sent, nil
-		case isGood && wait > 0:
-			continue // after a wait the deadline counts from a repetition
-		case ctx.Err() != nil:
-			return body, sent, fmt.Errorf("%w: %w", ErrNotAcquired, context.Cause(ctx))
-		case isFinal(status) && status != 410:
-			return body, sent, fmt.Errorf("rlockd refuses this: %d: %v", status, body["detail"])
-		case isFinal(status) || isOver(until):
-			return body, sent, fmt.Errorf("%w: %v", ErrNotAcquired, body["detail"])
+		case wait > 0 && strings.HasPrefix(detail, "wait_ms:"):
+			c.halved.CompareAndSwap(halved, halved+1)
+			continue
+		case method == "PUT" && body["type"] == "urn:rlockd:problem:session-ended" &&
+			!isOver(late) && c.open(ctx, late, h) == nil: // and again, in another session
+		case isFinal(status):
+			return body, sent, fmt.Errorf("rlockd refuses this: %d: %v", status, detail)
+		case status == 410 || ctx.Err() != nil || isOver(until) && (status >= 300 || isOver(late)):
+			return body, sent, errors.Join(fmt.Errorf("%w: %s", ErrNotAcquired, detail), context.Cause(ctx))
 		}
-		time.Sleep(min(time.Second/2, time.Until(until)))
+		time.Sleep(max(time.Second/10, min(time.Second/2, time.Until(until))))
 	}
 }
 
-func (c *Client) open(ctx context.Context, until time.Time) (string, error) {
+// open gives the header a session, another one than it has, and a token for a lease in it.
+func (c *Client) open(ctx context.Context, until time.Time, h http.Header) error {
 	c.opening.Lock()
 	defer c.opening.Unlock()
-	if session, until := c.current(); !isOver(until) {
-		return session, nil
-	}
-	session := newToken()
-	h := http.Header{"Session-Token": {session}}
-	host, _ := os.Hostname()
-	body, sent, err := c.repeat(ctx, until, "session_id", "POST", "/v1/sessions", h, object{
-		"ttl_ms": c.TTL.Milliseconds(), "name": fmt.Sprint(host, "/", os.Getpid())})
-	if err == nil {
+	session, end := c.current()
+	if isOver(end) || session == h.Get("Session-Token") {
+		session = newToken()
+		own := http.Header{"Session-Token": {session}}
+		host, _ := os.Hostname()
+		body, sent, err := c.repeat(ctx, until, "session_id", "POST", "/v1/sessions", own, object{
+			"ttl_ms": c.TTL.Milliseconds(), "name": fmt.Sprint(host, "/", os.Getpid())})
+		if err != nil {
+			return err
+		}
 		defer c.lock()()
 		c.session, c.until, c.held = session, sent.Add(c.TTL), map[string]time.Duration{}
-		go c.keep(session, fmt.Sprintf("/v1/sessions/%s/keep-alive", body["session_id"]), h)
+		go c.keep(session, fmt.Sprintf("/v1/sessions/%s/keep-alive", body["session_id"]), own)
 	}
-	return session, err
+	h["Session-Token"], h["Lease-Token"] = []string{session}, []string{newToken()}
+	return nil
 }
 
 func (c *Client) keep(session, path string, h http.Header) {
-	for isUrgent, status := false, 0; !isFinal(status); {
+	for isUrgent, status := false, 0; status != 404 && status != 410; {
 		held, hang, unlock := []string{}, min(5*time.Second, c.TTL/4), c.lock()
 		for id, ttl := range c.held {
 			held, hang = append(held, id), min(hang, ttl/6).Truncate(time.Millisecond)
@@ -165,19 +170,17 @@ func (c *Client) keep(session, path string, h http.Header) {
 			hang = 0
 			time.Sleep(min(2*time.Second, c.TTL/15))
 		}
-		fields, body := object{"wait_ms": hang.Milliseconds(), "held": held}, object{}
+		sent, fields, body := time.Now(), object{"wait_ms": hang.Milliseconds(), "held": held}, object{}
 		if len(held) > 400 {
 			delete(fields, "held") // it ends grants that were never answered
 		}
-		sent := time.Now()
 		status, body = c.ask(context.Background(), hang+3*time.Second, "POST", path, h, fields)
 		rows, isFull := body["leases"].([]any)
-		isEarly := time.Since(sent) < hang && fmt.Sprint(body["lost"]) == "[]"
-		isLoss := fmt.Sprint(body["lost"]) != "[]" // is told until its work has ended
-		if isUrgent = !isFull || body["draining"] == true || isEarly || isLoss; isUrgent {
+		isEarly := time.Since(sent) < hang || fmt.Sprint(body["lost"]) != "[]" // until it has ended
+		if isUrgent = !isFull || body["draining"] == true || isEarly; isUrgent {
 			hang = 0 // otherwise nothing was lost in all of it
 		}
-		if unlock = c.lock(); c.session == session && (isFull || isFinal(status)) {
+		if unlock = c.lock(); c.session == session && (isFull || status == 404 || status == 410) {
 			c.proven, c.left = sent.Add(hang), object{}
 			c.until = c.proven.Add(ms(body["remaining_ms"]))
 			for _, row := range rows {
@@ -197,7 +200,7 @@ func (l *Lease) Check() error {
 	if left != nil {
 		l.until = c.proven.Add(ms(left))
 	}
-	isGone := !isListed && l.since.Before(c.proven)
+	isGone := c.session != l.session || !isListed && l.since.Before(c.proven)
 	if isGone || isOver(l.until.Add(early)) || isOver(c.until.Add(early)) {
 		l.lost = ErrLost
 	}
@@ -208,11 +211,10 @@ func (l *Lease) Check() error {
 func (c *Client) Do(ctx context.Context, name string, o Options,
 	work func(context.Context, *Lease) error) (err error) {
 	until := time.Now().Add(o.Wait)
-	session, err := c.open(ctx, until.Add(time.Second))
-	if err != nil {
+	h := http.Header{}
+	if err = c.open(ctx, until.Add(time.Second), h); err != nil {
 		return err
 	}
-	h := http.Header{"Session-Token": {session}, "Lease-Token": {newToken()}}
 	path, fields := "/v1/locks/"+url.PathEscape(name), object{"kind": cmp.Or(o.Kind, "lock")}
 	if o.Kind == "permit" {
 		path, fields = "/v1/permit-semaphores/"+url.PathEscape(name)+"/permit", object{}
@@ -222,9 +224,8 @@ func (c *Client) Do(ctx context.Context, name string, o Options,
 	maps.Copy(fields, o.Fields)
 	defer func() { // DELETE wins over every PUT with its token
 		ctx, until := context.Background(), time.Now().Add(5*time.Second)
-		_, _, failure := c.repeat(ctx, until, "state", "DELETE", path, h, object{})
-		if err == nil && failure != nil {
-			err = fmt.Errorf("%w: its release was not confirmed: %v", ErrLost, failure)
+		if _, _, e := c.repeat(ctx, until, "state", "DELETE", path, h, object{}); err == nil && e != nil {
+			err = fmt.Errorf("%w: its release was not confirmed: %v", ErrLost, e)
 		}
 	}()
 	body, sent, err := c.repeat(ctx, until, "lease_id", "PUT", path, h, fields)
@@ -235,14 +236,13 @@ func (c *Client) Do(ctx context.Context, name string, o Options,
 	first, _ := append(locks, body)[0].(object)
 	number, _ := first["fencing_token"].(float64)
 	l := &Lease{FencingToken: int64(number), client: c, id: fmt.Sprint(body["lease_id"]),
-		since: time.Now(), until: sent.Add(ms(body["remaining_ms"]))}
+		session: h.Get("Session-Token"), since: time.Now(), until: sent.Add(ms(body["remaining_ms"]))}
 	c.keeps(l.id, ms(body["ttl_ms"]))
 	defer l.ends()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(ErrLost)
 	go func() {
-		for l.Check() == nil && ctx.Err() == nil {
-			time.Sleep(min(time.Second/4, c.TTL/40))
+		for ; l.Check() == nil && ctx.Err() == nil; time.Sleep(min(time.Second/4, c.TTL/40)) {
 		}
 		cancel(ErrLost)
 	}()

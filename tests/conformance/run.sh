@@ -26,13 +26,13 @@ go_client() {
     rm -rf "$OUT/go"
     mkdir -p "$OUT/go/rlockd" "$OUT/go/example"
     cp tests/conformance/adapter_go/* "$OUT/go"
-    cp clients/go/rlockd.go "$OUT/go/rlockd"
+    cp clients/go/rlockd.go tests/conformance/go_package/* "$OUT/go/rlockd"
     example go "$OUT/go/example/main.go" || return 1
     sed -i 's,example.org/site/rlockd,conformance/rlockd,' "$OUT/go/example/main.go"
     cd "$OUT/go" || return 1
     unformatted=$(gofmt -l .)
     [ -z "$unformatted" ] || { echo "not formatted by gofmt: $unformatted"; return 1; }
-    go vet ./... && go build -o "$OUT/adapter_go" .
+    go vet ./... && go test ./rlockd && go build -o "$OUT/adapter_go" .
 }
 
 node_client() {

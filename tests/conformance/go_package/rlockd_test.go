@@ -1,0 +1,69 @@
+// What the kit does not ask of clients/go/rlockd.go.
+package rlockd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A front grants whatever is asked for, and answers no keep-alive.
+func front(t *testing.T) string {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasPrefix(r.URL.Path, "//"):
+			w.WriteHeader(404)
+		case strings.HasSuffix(r.URL.Path, "/keep-alive"):
+			w.WriteHeader(503)
+		default:
+			id := r.Header.Get("Lease-Token")
+			fmt.Fprintf(w, `{"session_id": "1", "lease_id": "%s", "state": "held",
+				"ttl_ms": 30000, "remaining_ms": 30000, "fencing_token": 1}`, id)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func TestLeaseOfAnEndedSession(t *testing.T) {
+	c := New(front(t))
+	err := c.Do(context.Background(), "a", Options{}, func(_ context.Context, l *Lease) error {
+		time.Sleep(time.Second / 20) // until the watch over the lease rests
+		unlock := c.lock()
+		c.until = time.Time{} // as the keep-alive sets it
+		unlock()
+		return c.Do(context.Background(), "b", Options{},
+			func(_ context.Context, other *Lease) error {
+				if other.Check() != nil || l.Check() == nil {
+					t.Error("a lease of an ended session counts as held")
+				}
+				return nil
+			})
+	})
+	if !errors.Is(err, ErrLost) {
+		t.Error(err)
+	}
+}
+
+func TestAddressWithASlash(t *testing.T) {
+	err := New(front(t)+"/").Do(context.Background(), "a", Options{},
+		func(context.Context, *Lease) error { return nil })
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestUnreadableAPIToken(t *testing.T) {
+	t.Setenv("RLOCK_TOKEN_FILE", filepath.Join(t.TempDir(), "none"))
+	ctx, h := context.Background(), http.Header{}
+	status, body := New(front(t)).ask(ctx, time.Second, "PUT", "/", h, nil)
+	if status != 0 {
+		t.Error("a request without the API token was sent: ", status, body)
+	}
+}
