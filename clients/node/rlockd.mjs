@@ -16,8 +16,6 @@ import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { MessagePort, Worker, parentPort, workerData } from "node:worker_threads";
 
-const WAIT_MAX_MS = 20000, GIVE_UP_MS = 5000; // of one request; of the repetitions of a DELETE
-
 /** The server refuses the request for good; the text says why. */
 export class RlockdError extends Error {}
 /** The wait was in vain or cancelled, or no server has answered in time. */
@@ -46,9 +44,6 @@ function setLeft(until, from, ms) {
 function left(until) {
     return Math.min(...now().map((time, i) => Number(Atomics.load(until, i)) - time));
 }
-
-/** @param {number} status */
-const isFinal = (status) => status >= 400 && ![408, 423, 425, 429].includes(status);
 
 /**
  * Status and body. Status 0: no answer of an rlockd; the outcome is unknown.
@@ -112,7 +107,7 @@ async function keep(port, { name, urls, headers, ttlMs, until }) {
         const held = ids.length > 400 ? undefined : ids, sent = now();
         const { status, body } = await ask(urls, "POST", `${name}/keep-alive`, headers,
             { wait_ms: hang, held }, hang + 3000);
-        if (isFinal(status)) return setLeft(until, [0, 0], 0), port.close();
+        if (status === 404 || status === 410) return setLeft(until, [0, 0], 0), port.close();
         const isEarly = now()[0] - sent[0] < hang - 1 && body.lost?.length === 0;
         isUrgent = !body.leases || body.draining || isEarly || body.lost.length > 0;
         if (!body.leases) continue;
@@ -137,7 +132,6 @@ export class Lease {
     constructor(deadlines, early) {
         this.isOver = () => deadlines.some((until) => left(until) <= early);
     }
-
     get lost() { return this.reason !== "" || this.isOver(); }
 
     check() {
@@ -151,33 +145,13 @@ export class Lease {
     }
 }
 
-/**
- * Attempts until an answer has the member; the answer, and when its request was sent.
- * @param {number} until @param {string} member @param {AbortSignal | undefined} signal
- * @param {(waitMs: number) => Promise<{ status: number, body: Json }>} attempt
- */
-async function repeat(until, member, signal, attempt) {
-    for (;;) {
-        const sent = now(), wait = Math.max(0, Math.min(until - sent[0], WAIT_MAX_MS));
-        const { status, body } = await attempt(wait), took = now()[0] - sent[0];
-        if (status < 300 && body[member]) {
-            if (body.state !== "held" || took < body.remaining_ms / 2) return { body, sent };
-            if (wait > 0) continue; // after a wait the deadline counts from a repetition
-        }
-        if (signal?.aborted) throw new NotAcquired("cancelled", { cause: signal.reason });
-        if (isFinal(status) && status !== 410)
-            throw new RlockdError(`${status}: ${body.title}: ${body.detail}`);
-        if (isFinal(status) || now()[0] >= until) throw new NotAcquired(body.detail);
-        await sleep(Math.max(0, Math.min(500, until - now()[0])));
-    }
-}
-
 /** Servers, tried in turn. `ttlMs`: how long others wait when this process dies. */
 export class Client {
     opening = /** @type {ReturnType<Client["open"]> | undefined} */ (undefined);
     thread = /** @type {Worker | undefined} */ (undefined);
     headers = {};
     until = instant(); // of the session
+    waitMaxMs = 20000; // of one request
     constructor({ url = "", ttlMs = 30000 } = {}) {
         this.urls = (url || process.env.RLOCK_URL || "http://localhost:7400").split(",");
         this.ttlMs = ttlMs;
@@ -200,6 +174,28 @@ export class Client {
     }
 
     /**
+     * Attempts until an answer has the member; the answer, and when its request was sent.
+     * @param {number} until @param {string} member @param {AbortSignal | undefined} signal
+     * @param {(waitMs: number) => Promise<{ status: number, body: Json }>} attempt
+     */
+    async repeat(until, member, signal, attempt) {
+        for (;;) {
+            const sent = now(), wait = Math.max(0, Math.min(until - sent[0], this.waitMaxMs));
+            const { status, body } = await attempt(wait), took = now()[0] - sent[0];
+            const isLate = body.state === "held" && took >= body.remaining_ms / 2;
+            if (status < 300 && body[member] && !isLate) return { body, sent };
+            if (status === 400 && wait > 0 && body.detail?.startsWith("wait_ms:"))
+                this.waitMaxMs = Math.min(this.waitMaxMs, Math.floor(wait / 2));
+            else if (status >= 400 && ![408, 410, 423, 425, 429].includes(status))
+                throw new RlockdError(`${status}: ${body.title}: ${body.detail}`);
+            else if (status === 410 || signal?.aborted ||
+                     now()[0] >= until + (status < 300 ? 1000 : 0)) // or at another server
+                throw new NotAcquired(body.detail, { cause: signal?.reason ?? body.type });
+            else await sleep(Math.max(100, Math.min(500, until - now()[0])));
+        }
+    }
+
+    /**
      * Acquires a lease, calls the work, and releases the lease.
      * @template T
      * @param {string | string[]} name of several locks: all or none
@@ -213,14 +209,14 @@ export class Client {
             : Array.isArray(name) ? ["/v1/multi-locks", { kind, locks: name }]
             : [`/v1/locks/${escaped}`, { kind }];
         if (left(this.until) <= 0)
-            await repeat(end + 1000, "session_id", signal, () => this.opening ??= this.open()
+            await this.repeat(end + 1000, "session_id", signal, () => this.opening ??= this.open()
                 .finally(() => { this.opening = undefined; }));
-        const headers = { ...this.headers, "Lease-Token": randomUUID() }, { thread } = this;
-        const until = instant(), early = Math.min(500, this.ttlMs / 20);
-        const lease = new Lease([until, this.until], early);
-        let id = "", watch, result, failure;
+        const headers = { ...this.headers, "Lease-Token": randomUUID() }, until = instant();
+        const { thread, until: session } = this, early = Math.min(500, this.ttlMs / 20);
+        const lease = new Lease([until, session], early);
+        let id = "", watch, result, failure = /** @type {any} */ (undefined);
         try {
-            const { body, sent } = await repeat(end, "lease_id", signal, (ms) => ask(this.urls,
+            const { body, sent } = await this.repeat(end, "lease_id", signal, (ms) => ask(this.urls,
                 "PUT", path, headers, { ...what, ...fields, wait_ms: ms }, ms + 5000, signal));
             setLeft(until, sent, body.remaining_ms);
             id = body.lease_id;
@@ -235,10 +231,14 @@ export class Client {
         clearInterval(watch);
         lease.end("released");
         thread?.postMessage({ id });
-        await repeat(now()[0] + GIVE_UP_MS, "state", undefined, () => // it wins over every PUT
+        await this.repeat(now()[0] + 5000, "state", undefined, () => // it wins over every PUT
             ask(this.urls, "DELETE", path, headers, {}, 3000)).catch((cause) => {
             failure ??= new LeaseLost("its release was not confirmed", { cause });
         });
+        if (!id && String(failure?.cause).endsWith(":session-ended") && now()[0] < end + 1000) {
+            setLeft(session, [0, 0], 0); // and again, in another one
+            return this.lock(name, { waitMs: end - now()[0], kind, fields, signal }, work);
+        }
         if (failure) throw failure;
         return /** @type {T} */ (result);
     }
