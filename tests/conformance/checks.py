@@ -69,6 +69,19 @@ def wait_for_release(trial):
 
 
 @check
+def short_waits(trial):
+    """waits by shorter requests at a server with a small `--max-wait-ms`"""
+    trial.proxy.fronts = [trial.place.front(trial.place.shared, "--max-wait-ms", "1000")]
+    release = trial.hold()
+    lease = trial.client.acquire(trial.lock, wait_s=SOON_S)
+    wait_for(lambda: trial.look().get("waiter_count"), "a waiter", SOON_S)
+    trial.never(lease, "held", 1.2)
+    release()
+    trial.client.expect(lease, "held")
+    trial.released(lease)
+
+
+@check
 def answer_lost(trial):
     """repeats a request whose answer was lost, with one token, and holds the lock once"""
     trial.proxy.first(2, is_acquire, LOSE)
@@ -125,6 +138,14 @@ def next_server(trial):
     lease = trial.held(wait_s=SOON_S)
     trial.never(lease, "lost", TTL_S * 1.2)
     trial.released(lease)
+
+
+@check
+def next_server_without_a_wait(trial):
+    """asks the next server when one is stopping, also when it does not wait for the lock"""
+    trial.restart_client(f"{trial.proxy.url},{trial.fronts[0].url}")
+    trial.proxy.always(is_acquire, problem(503, "draining", outcome="not-executed"))
+    trial.released(trial.held())
 
 
 @check
@@ -227,9 +248,9 @@ def cancel(trial):
 def give_up_what_is_unknown(trial):
     """a grant of which the client never heard is given up when its wait is over"""
     trial.proxy.always(is_acquire, LOSE)
-    lease = trial.client.acquire(trial.lock, wait_s=1)
+    lease = trial.client.acquire(trial.lock, wait_s=0.2)
     trial.client.expect(lease, "busy")
-    trial.is_free(seconds=TTL_S * 0.6)
+    trial.is_free(seconds=TTL_S * 0.5)
     assert not trial.client.has(lease, "held")
 
 
@@ -262,6 +283,16 @@ def keep_alive_fails(trial):
         if request.is_proof() and replies else None
     trial.never(lease, "lost", TTL_S * 1.7)
     assert not replies, "no keep-alive"
+    assert trial.look()["locked"]
+    trial.released(lease)
+
+
+@check
+def keep_alive_refused(trial):
+    """a 401 is no end of a lease: the file of the API token was just being written"""
+    lease = trial.held()
+    trial.proxy.first(1, is_proof, problem(401, "unauthenticated"))
+    trial.never(lease, "lost", TTL_S * 1.2)
     assert trial.look()["locked"]
     trial.released(lease)
 
@@ -327,17 +358,36 @@ def loss_told_once(trial):
 def session_ended(trial):
     """stops when its session, or else its lease, was ended"""
     lease = trial.held()
-    tokens = trial.proxy.seen(lambda request: "Session-Token" in request.headers)
-    if tokens:
-        secret = {"Session-Token": tokens[0].headers["Session-Token"]}
-        sessions = {json.loads(request.reply)["session_id"] for request in tokens
-                    if request.target.startswith("/v1/sessions") and request.status == 201}
-        for session in sessions:
-            assert trial.ask("DELETE", f"/v1/sessions/{session}", secret)[0] == 200
-    else:
+    if not end_sessions(trial):
         token = {"Lease-Token": trial.acquires()[0].token}
         trial.ask("DELETE", f"/v1/locks/{trial.lock}", token)
     trial.lost(lease, time.monotonic() + TTL_S + SLACK_S)
+
+
+def end_sessions(trial):
+    """Whether the client has opened one."""
+    opened = trial.proxy.seen(lambda request: request.target.startswith("/v1/sessions") and
+                              request.status == 201)
+    for request in opened:
+        secret = {"Session-Token": request.headers["Session-Token"]}
+        session = json.loads(request.reply)["session_id"]
+        assert trial.ask("DELETE", f"/v1/sessions/{session}", secret)[0] == 200
+    return opened
+
+
+@check
+def session_ended_between_leases(trial):
+    """acquires at once, in another session, when its own was ended while it held nothing"""
+    trial.released(trial.held())
+    trial.proxy.always(is_proof, LOSE)  # nobody has told the client
+    end_sessions(trial)
+    lease = trial.held()
+    trial.proxy.rule = passes
+    trial.released(lease)
+    tokens = {request.token for request in trial.acquires()}
+    pairs = {(request.token, request.headers.get("Session-Token"))
+             for request in trial.acquires()}
+    assert len(tokens) == len(pairs), "one token in two sessions"
 
 
 @check
