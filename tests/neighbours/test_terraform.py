@@ -2,11 +2,14 @@
 import json
 import re
 import uuid
+from pathlib import Path
+from urllib.parse import urlsplit
 
 from servers import wait_for
 from terraforms import Project, programs
 from world import BASIC, LOCK, expect, held, made_up
 
+GUIDE = Path(__file__).resolve().parents[2] / "docs/neighbours.md"
 LOCK_INFO = {"ID": "7c9be3a8-0c8b-0f65-9c0a-6f2c8a5b1d11", "Operation": "OperationTypeApply",
              "Info": "", "Who": "anna@häuschen", "Version": "1.9.8",
              "Created": "2026-11-23T12:00:00.123456789Z", "Path": ""}
@@ -166,6 +169,14 @@ def answers(world):
     expect(unlock(world, name, ours), 200)
     expect(unlock(world, name, ours), 200)
     expect(lock(world, name, ours), 410)
+
+
+def addresses_of_the_guide(world):
+    """A front end with the default settings takes the addresses in docs/neighbours.md."""
+    recipe = re.search(r"```hcl\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.S)[1]
+    for method, address in ((LOCK, "lock_address"), ("UNLOCK", "unlock_address")):
+        url = urlsplit(re.search(rf' {address}\s*= "(.*)"', recipe)[1])
+        expect(world.fronts[0].ask(method, f"{url.path}?{url.query}", {}, LOCK_INFO), 200)
 
 
 def gitlab_methods(world):
