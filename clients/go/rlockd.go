@@ -160,7 +160,7 @@ func (c *Client) open(ctx context.Context, until time.Time, h http.Header) error
 }
 
 func (c *Client) keep(session, path string, h http.Header) {
-	for isUrgent, status := false, 0; status != 404 && status != 410; {
+	for s, end, isUrgent := session, time.Now().Add(c.TTL), false; s == session && !isOver(end); s, end = c.current() {
 		held, hang, unlock := []string{}, min(5*time.Second, c.TTL/4), c.lock()
 		for id, ttl := range c.held {
 			held, hang = append(held, id), min(hang, ttl/6).Truncate(time.Millisecond)
@@ -170,11 +170,11 @@ func (c *Client) keep(session, path string, h http.Header) {
 			hang = 0
 			time.Sleep(min(2*time.Second, c.TTL/15))
 		}
-		sent, fields, body := time.Now(), object{"wait_ms": hang.Milliseconds(), "held": held}, object{}
+		sent, fields := time.Now(), object{"wait_ms": hang.Milliseconds(), "held": held}
 		if len(held) > 400 {
 			delete(fields, "held") // it ends grants that were never answered
 		}
-		status, body = c.ask(context.Background(), hang+3*time.Second, "POST", path, h, fields)
+		status, body := c.ask(context.Background(), hang+3*time.Second, "POST", path, h, fields)
 		rows, isFull := body["leases"].([]any)
 		isEarly := time.Since(sent) < hang || fmt.Sprint(body["lost"]) != "[]" // until it has ended
 		if isUrgent = !isFull || body["draining"] == true || isEarly; isUrgent {

@@ -107,7 +107,8 @@ async function keep(port, { name, urls, headers, ttlMs, until }) {
         const held = ids.length > 400 ? undefined : ids, sent = now();
         const { status, body } = await ask(urls, "POST", `${name}/keep-alive`, headers,
             { wait_ms: hang, held }, hang + 3000);
-        if (status === 404 || status === 410) return setLeft(until, [0, 0], 0), port.close();
+        if (status === 404 || status === 410 || !body.leases && left(until) <= 0)
+            return setLeft(until, [0, 0], 0), port.close();
         const isEarly = now()[0] - sent[0] < hang - 1 && body.lost?.length === 0;
         isUrgent = !body.leases || body.draining || isEarly || body.lost.length > 0;
         if (!body.leases) continue;
@@ -133,7 +134,6 @@ export class Lease {
         this.isOver = () => deadlines.some((until) => left(until) <= early);
     }
     get lost() { return this.reason !== "" || this.isOver(); }
-
     check() {
         if (this.lost) this.end();
         if (this.reason) throw new LeaseLost(this.reason);

@@ -102,10 +102,10 @@ class Session:
             held = [one.lease_id for one in known] if len(known) <= 400 else None
             status, body = self.client.ask("POST", self.path + "/keep-alive", self.headers, {
                 "wait_ms": int(hang * 1000), "held": held}, hang + 3)
-            if status in (404, 410):
+            failed = status != 200 or "leases" not in body
+            if status in (404, 410) or failed and now() > self.until:
                 self.is_over, self.until = True, 0.0
                 return self.lose(list(self.leases), "the session has ended")
-            failed = status != 200 or "leases" not in body
             if not failed:  # nothing was lost in all of `hang`, unless the answer came early
                 failed = body["draining"] or not body["lost"] and now() - sent < hang - 0.002
                 proven = sent + (0 if failed or body["lost"] else hang)

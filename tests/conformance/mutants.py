@@ -9,7 +9,7 @@ OVER = "or now() >= until + (0 if status else 1):"
 DELETED = "while now() < until and status in (0, 429):"
 BROKEN = "        except (OSError, http.client.HTTPException, ValueError):\n"
 JSON = "json.loads(answer.read())"
-ENDED = "if status in (404, 410):"
+ENDED = "if status in (404, 410) or failed and now() > self.until:"
 DEADLINE = ("min(self.until, self.session.until)", "now() + 99")
 GIVE_UP = "self.delete()  # it wins over every PUT with its token"
 

@@ -95,6 +95,16 @@ def cancels_while_a_session_is_opened(_, __):
     wait_for(lambda: len(ended) == 2, "both have ended", SOON_S)
 
 
+def a_session_that_is_over_asks_no_more(front, _):
+    """Also where its API token counts no more."""
+    client, asked = rlockd.Client(front.url, ttl=1), []
+    with rlockd.Lease(client, "brief"):
+        pass
+    client.ask = lambda *_: (401, {"at": asked.append(rlockd.now())})
+    wait_for(lambda: asked, "a keep-alive", SOON_S)
+    wait_for(lambda: rlockd.now() > asked[-1] + 0.5, "no keep-alive any more", SOON_S)
+
+
 def a_loss_is_told_after_a_suspension(front, _):
     told = threading.Event()
     lease = rlockd.Lease(rlockd.Client(front.url), "suspended", on_lost=told.set).acquire()
@@ -117,6 +127,7 @@ def main():
                      a_cancelled_wait_leaves_nothing, waiters_do_not_hold_up_a_release):
             asyncio.run(test(front, client))
         for test in (two_threads_change_to_the_next_server, cancels_while_a_session_is_opened,
+                     a_session_that_is_over_asks_no_more,
                      a_loss_is_told_after_a_suspension):
             test(front, client)
     print("clients/python/rlockd.py: asyncio, threads: ok")
