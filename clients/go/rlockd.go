@@ -176,7 +176,7 @@ func (c *Client) keep(session, path string, h http.Header) {
 		}
 		status, body := c.ask(context.Background(), hang+3*time.Second, "POST", path, h, fields)
 		rows, isFull := body["leases"].([]any)
-		isEarly := time.Since(sent) < hang || fmt.Sprint(body["lost"]) != "[]" // until it has ended
+		isEarly := c.TTL-ms(body["remaining_ms"]) < hang || fmt.Sprint(body["lost"]) != "[]"
 		if isUrgent = !isFull || body["draining"] == true || isEarly; isUrgent {
 			hang = 0 // otherwise nothing was lost in all of it
 		}

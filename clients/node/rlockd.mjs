@@ -109,7 +109,7 @@ async function keep(port, { name, urls, headers, ttlMs, until }) {
             { wait_ms: hang, held }, hang + 3000);
         if (status === 404 || status === 410 || !body.leases && left(until) <= 0)
             return setLeft(until, [0, 0], 0), port.close();
-        const isEarly = now()[0] - sent[0] < hang - 1 && body.lost?.length === 0;
+        const isEarly = ttlMs - body.remaining_ms < hang && body.lost?.length === 0;
         isUrgent = !body.leases || body.draining || isEarly || body.lost.length > 0;
         if (!body.leases) continue;
         if (isUrgent) hang = 0; // otherwise nothing was lost in all of it

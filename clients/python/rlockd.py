@@ -106,10 +106,11 @@ class Session:
             if status in (404, 410) or failed and now() > self.until:
                 self.is_over, self.until = True, 0.0
                 return self.lose(list(self.leases), "the session has ended")
-            if not failed:  # nothing was lost in all of `hang`, unless the answer came early
-                failed = body["draining"] or not body["lost"] and now() - sent < hang - 0.002
+            if not failed:  # nothing was lost in all of `hang`, if the server waited for so long
+                left = body["remaining_ms"] / 1000
+                failed = body["draining"] or not body["lost"] and ttl - left < hang - 0.002
                 proven = sent + (0 if failed or body["lost"] else hang)
-                self.until = max(self.until, proven + body["remaining_ms"] / 1000)
+                self.until = max(self.until, proven + left)
                 for lease in known:
                     rows = [row for row in body["leases"] if row["lease_id"] == lease.lease_id]
                     if not rows:
@@ -119,9 +120,8 @@ class Session:
 
     def watch(self) -> None:
         with self.changed:
-            while not self.is_over:
+            while not self.is_over:  # the clock of the wait stands still in a suspend
                 self.lose([one for one in self.leases if one.deadline() <= now()], "not proven")
-                # Its clock stands still while the machine is suspended.
                 self.changed.wait(min(0.25, self.client.ttl / 40) if self.leases else 60)
 
     def lose(self, leases: list[Lease], reason: str) -> None:

@@ -105,6 +105,26 @@ def a_session_that_is_over_asks_no_more(front, _):
     wait_for(lambda: rlockd.now() > asked[-1] + 0.5, "no keep-alive any more", SOON_S)
 
 
+def an_answer_that_was_only_late_proves_no_more(front, _):
+    """The server had no place for a request that waits; the answer took long on its way."""
+    client, sent = rlockd.Client(front.url, ttl=8), []
+    lease = rlockd.Lease(client, "late").acquire()
+    real = client.ask
+
+    def ask(method, path, headers, fields, timeout):
+        if sent and path.endswith("keep-alive"):
+            return 0, {}
+        if fields.get("wait_ms"):
+            sent.append(rlockd.now())
+            answer = real(method, path, headers, {**fields, "wait_ms": 0}, timeout)
+            time.sleep(fields["wait_ms"] / 1000 + 0.1)
+            return answer
+        return real(method, path, headers, fields, timeout)
+    client.ask = ask
+    wait_for(lambda: lease.lost, "the loss", 8 + SOON_S)
+    assert lease.deadline() <= sent[0] + 8.2, lease.deadline() - sent[0]
+
+
 def a_loss_is_told_after_a_suspension(front, _):
     told = threading.Event()
     lease = rlockd.Lease(rlockd.Client(front.url), "suspended", on_lost=told.set).acquire()
@@ -128,6 +148,7 @@ def main():
             asyncio.run(test(front, client))
         for test in (two_threads_change_to_the_next_server, cancels_while_a_session_is_opened,
                      a_session_that_is_over_asks_no_more,
+                     an_answer_that_was_only_late_proves_no_more,
                      a_loss_is_told_after_a_suspension):
             test(front, client)
     print("clients/python/rlockd.py: asyncio, threads: ok")
