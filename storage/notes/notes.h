@@ -98,15 +98,14 @@ typedef void session_settled_done(void *arg, const struct session_settled *settl
 
 /* Settles refs[i] with verdicts[i], batch by batch; both must stay until `done`, which comes
  * once, and never before this returns. `deadline_ms`: of the session, in epoch ms, as a visit
- * was told it; 0: this is no visit. `seen_ms`: epoch ms, by the clock of the session's home, when
- * the visit was told which leases are due; 0: now. Only a visit may have verdicts on marked leases. False:
- * there is no verdict, and `done` does not come. */
+ * was told it; 0: this is no visit. `seen_ms`: epoch ms, by the clock of the session's home,
+ * when the visit was told which leases are due; 0: now. Only a visit may have verdicts on
+ * marked leases. False: there is no verdict, and `done` does not come. */
 bool session_settle_all(struct store *store, const char *session_id,
                         const struct lease_ref *refs,
                         const struct session_verdict_text *verdicts, size_t count,
                         int64_t deadline_ms, int64_t seen_ms, session_settled_done *done,
-                        void *arg)
-    __attribute__((warn_unused_result));
+                        void *arg) __attribute__((warn_unused_result));
 
 /* --- log.c ---------------------------------------------------------------------- */
 

@@ -482,9 +482,9 @@ static void all_of_many_marked_leases_are_due_again(void **state)
     }
     redisReply *reply = run(
         SCRIPT_SESSION_SETTLE, KEYS(SESSION, NOTES, DUE, LOST),
-        ARGS("60000", "10000", text("%lld", (long long)redis_now_ms() + 20000), "", "16", refs[0],
-             refs[1], refs[2], refs[3], refs[4], refs[5], refs[6], refs[7], refs[8], refs[9],
-             refs[10], refs[11], refs[12], refs[13], refs[14], refs[15]));
+        ARGS("60000", "10000", text("%lld", (long long)redis_now_ms() + 20000), "", "16",
+             refs[0], refs[1], refs[2], refs[3], refs[4], refs[5], refs[6], refs[7], refs[8],
+             refs[9], refs[10], refs[11], refs[12], refs[13], refs[14], refs[15]));
     assert_in_range(reply_integer(reply_at(reply, 1)), 8900, 10000);
     for (int i = 0; i < MANY; i++)
         assert_in_range(atoll(reply_text(command("ZSCORE %s %s", DUE, refs[i]))),

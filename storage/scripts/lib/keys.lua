@@ -26,8 +26,8 @@ local function sibling(lock, what, ref)
   return ref and key .. ':' .. ref or key
 end
 
--- Whether requests wait for the lock. Another type of key in place of the waiters counts as none:
--- a script that has released or granted already must not fail.
+-- Whether requests wait for the lock. Another type of key in place of the waiters counts as
+-- none: a script that has released or granted already must not fail.
 local function has_waiters(lock)
   local count = try('zcard', sibling(lock, 'waiters'))
   return type(count) == 'number' and count > 0
