@@ -380,6 +380,8 @@ def session_ended_between_leases(trial):
     """acquires at once, in another session, when its own was ended while it held nothing"""
     trial.released(trial.held())
     trial.proxy.always(is_proof, LOSE)  # nobody has told the client
+    before = trial.proxy.seen(is_proof)
+    wait_for(lambda: all(request.status for request in before), "no earlier one hangs", SOON_S)
     end_sessions(trial)
     lease = trial.held()
     trial.proxy.rule = passes
