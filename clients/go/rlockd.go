@@ -176,12 +176,12 @@ func (c *Client) keep(session, path string, h http.Header) {
 		}
 		status, body := c.ask(context.Background(), hang+3*time.Second, "POST", path, h, fields)
 		rows, isFull := body["leases"].([]any)
-		isEarly := c.TTL-ms(body["remaining_ms"]) < hang || fmt.Sprint(body["lost"]) != "[]"
+		isEarly := c.TTL-ms(body["remaining_ms"]) < hang/2 || fmt.Sprint(body["lost"]) != "[]"
 		if isUrgent = !isFull || body["draining"] == true || isEarly; isUrgent {
 			hang = 0 // otherwise nothing was lost in all of it
 		}
 		if unlock = c.lock(); c.session == session && (isFull || status == 404 || status == 410) {
-			c.proven, c.left = sent.Add(hang), object{}
+			c.proven, c.left = sent.Add(min(hang, c.TTL-ms(body["remaining_ms"]))), object{}
 			c.until = c.proven.Add(ms(body["remaining_ms"]))
 			for _, row := range rows {
 				row, _ := row.(object)

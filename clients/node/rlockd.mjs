@@ -109,10 +109,10 @@ async function keep(port, { name, urls, headers, ttlMs, until }) {
             { wait_ms: hang, held }, hang + 3000);
         if (status === 404 || status === 410 || !body.leases && left(until) <= 0)
             return setLeft(until, [0, 0], 0), port.close();
-        const isEarly = ttlMs - body.remaining_ms < hang && body.lost?.length === 0;
+        const isEarly = ttlMs - body.remaining_ms < hang / 2 && body.lost?.length === 0;
         isUrgent = !body.leases || body.draining || isEarly || body.lost.length > 0;
         if (!body.leases) continue;
-        if (isUrgent) hang = 0; // otherwise nothing was lost in all of it
+        hang = isUrgent ? 0 : Math.min(hang, ttlMs - body.remaining_ms); // without a loss
         setLeft(until, sent, hang + body.remaining_ms);
         const rows = new Map(body.leases.map((/** @type {Json} */ row) => [row.lease_id, row]));
         for (const id of ids) {
@@ -236,7 +236,7 @@ export class Client {
             failure ??= new LeaseLost("its release was not confirmed", { cause });
         });
         if (!id && String(failure?.cause).endsWith(":session-ended") && now()[0] < end + 1000) {
-            setLeft(session, [0, 0], 0); // and again, in another one
+            setLeft(session, [0, 0], 0), await sleep(100); // and again, in another one
             return this.lock(name, { waitMs: end - now()[0], kind, fields, signal }, work);
         }
         if (failure) throw failure;

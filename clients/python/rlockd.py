@@ -106,10 +106,10 @@ class Session:
             if status in (404, 410) or failed and now() > self.until:
                 self.is_over, self.until = True, 0.0
                 return self.lose(list(self.leases), "the session has ended")
-            if not failed:  # nothing was lost in all of `hang`, if the server waited as long
+            if not failed:  # nothing was lost while the server held the answer back
                 left = body["remaining_ms"] / 1000
-                failed = body["draining"] or not body["lost"] and ttl - left < hang - 0.002
-                proven = sent + (0 if failed or body["lost"] else hang)
+                failed = body["draining"] or not body["lost"] and ttl - left < hang / 2
+                proven = sent + (0 if failed or body["lost"] else min(hang, ttl - left))
                 self.until = max(self.until, proven + left)
                 for lease in known:
                     rows = [row for row in body["leases"] if row["lease_id"] == lease.lease_id]

@@ -49,7 +49,7 @@ MUTANTS = [  # the check, and pairs of a text and what stands in its place
     ("rolling_restart", ('failed = body["draining"] or', 'if body["draining"]:\n'
                          '                    return self.lose(known, "draining")\n'
                          "                failed =")),
-    ("no_place_to_hang", (' or not body["lost"] and ttl - left < hang - 0.002', "")),
+    ("no_place_to_hang", (' or not body["lost"] and ttl - left < hang / 2', "")),
     ("forced", ('self.lose([lease], "it has ended")', "pass")),
     ("loss_told_once", ("if not rows:", 'if lease.lease_id in str(body["lost"]):'),
      ("elif all(", "elif rows and all("), (', "held": held}', "}")),
