@@ -204,7 +204,7 @@ static void hold(struct run *run)
     }
     bool was_killed = run->has_ended && run->last.cause == CAUSE_NONE &&
                       WIFSIGNALED(run->last.number) &&
-                      WTERMSIG(run->last.number) != run->handed_on;
+                      !sigismember(&run->handed_on, WTERMSIG(run->last.number));
     if (run->work->killed && (run->guard_died || was_killed)) {
         run->work->killed(run->work->child.context);
     }

@@ -45,10 +45,10 @@ struct run {
     enum run_phase phase;
     char note[RUN_NOTE_SIZE];
 
-    int signal;       /* RUN_WAITS: the signal that ended the wait */
-    int64_t asked_at; /* RUN_HOLDS: of the last INT or TERM; 0: none */
-    int handed_on;    /* RUN_HOLDS: the last signal that COMMAND was to have; 0: none */
-    int end_signals;  /* RUN_ENDS: how many INT and TERM came */
+    int signal;         /* RUN_WAITS: the signal that ended the wait */
+    int64_t asked_at;   /* RUN_HOLDS: of the last INT or TERM; 0: none */
+    sigset_t handed_on; /* RUN_HOLDS: the signals that COMMAND was to have */
+    int end_signals;    /* RUN_ENDS: how many INT and TERM came */
 
     int guard_socket; /* -1: no guard, or its end was noticed */
     pid_t guard, command;

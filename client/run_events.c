@@ -80,11 +80,12 @@ static void hand_on(struct run *run, int signal)
     bool asks_to_end = signal == SIGINT || signal == SIGTERM;
 
     if (asks_to_end && run->asked_at && now - run->asked_at <= run->settings->grace_ms) {
+        sigaddset(&run->handed_on, SIGKILL);
         run_order(run, (struct guard_message){.what = GUARD_KILL});
         return;
     }
     run->asked_at = asks_to_end ? now : run->asked_at;
-    run->handed_on = signal;
+    sigaddset(&run->handed_on, signal);
     run_order(run, (struct guard_message){.what = GUARD_SIGNAL, .number = signal});
 }
 

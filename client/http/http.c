@@ -364,10 +364,10 @@ static bool is_in_trouble(long status)
 }
 
 /* The API token has used up its requests of this second. A request that waits may also be one
- * of too many that do. */
-static bool is_too_fast(const struct http_request *request, long status)
+ * of too many that do; the problem of a limit that lasts names the limit. */
+static bool is_too_fast(const struct http_request *request, const struct http_answer *answer)
 {
-    return status == 429 && !request->waits;
+    return answer->status == 429 && !request->waits && !json_object_get(answer->body, "limit");
 }
 
 static bool pause_as_told(struct http *http, const struct http_answer *answer)
@@ -385,7 +385,7 @@ enum http_outcome http_insist(struct http *http, const struct http_request *requ
     for (;;) {
         enum http_outcome outcome = http_ask(http, request, answer);
         bool is_answered = outcome == HTTP_ANSWERED;
-        bool too_fast = is_answered && is_too_fast(request, answer->status);
+        bool too_fast = is_answered && is_too_fast(request, answer);
         if (outcome == HTTP_INTERRUPTED ||
             (is_answered && !too_fast && !is_in_trouble(answer->status))) {
             return outcome;

@@ -106,7 +106,7 @@ static int ask_until(struct http *http, const struct settings *settings,
         request->idempotency_key = verb->has_key ? key : NULL;
         request->prefer = verb->waits && wait_s ? prefer : NULL;
         request->timeout_ms = verb->waits ? wait_s * 1000 : 0;
-        request->waits = verb->waits && wait_s;
+        request->waits = verb->waits; /* here 429 is asked again until the time is up */
         int64_t asked_at = boottime_ms();
         /* The server knows a key for its retry window only. */
         bool may_last = verb->waits && !verb->has_key;

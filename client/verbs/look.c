@@ -21,6 +21,7 @@ static int status_of(const struct http_answer *answer)
         return STATUS_REFUSED;
     case 412:
     case 423:
+    case 429:
         return STATUS_BUSY;
     }
     return STATUS_USAGE;

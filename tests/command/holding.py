@@ -86,6 +86,17 @@ def terminated_it_releases_and_leaves_the_process_alone(world, front):
         assert front.is_free(lock) and process.poll() is None
 
 
+def two_signals_release_it_and_leave_the_process_alone(world, front):
+    lock = name()
+    with sleeper() as process:
+        run = hold(world, front, "--pid", str(process.pid), lock)
+        held(run, lock)
+        for number in (signal.SIGSTOP, signal.SIGHUP, signal.SIGTERM, signal.SIGCONT):
+            run.signal(number)
+        assert run.process.wait(LONG_S) > 128
+        assert front.is_free(lock) and process.poll() is None
+
+
 def the_process_learns_of_a_loss(world, front):
     lock = name()
     with sleeper() as process:
@@ -185,7 +196,8 @@ def with_a_descriptor_of_bash(world, front):
 
 TESTS = {"hold_" + test.__name__: test for test in (
     until_standard_input_ends, until_the_process_ends,
-    terminated_it_releases_and_leaves_the_process_alone, the_process_learns_of_a_loss,
+    terminated_it_releases_and_leaves_the_process_alone,
+    two_signals_release_it_and_leave_the_process_alone, the_process_learns_of_a_loss,
     the_process_learns_of_any_single_fault, a_stopped_rlock_is_a_loss,
     a_wait_ends_with_the_process, usage, in_a_shell, the_reader_of_a_descriptor_sees_its_end,
     with_a_descriptor_of_bash)}
