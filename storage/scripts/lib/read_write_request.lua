@@ -4,6 +4,9 @@ local keys, readers, holder_of = lib.keys, lib.readers, lib.record.holder_of
 -- The largest number of reads of one owner on a lock: scripts look at all of them.
 local OWNER_READS_MAX = 100
 
+-- The number of reads of one reader that are looked at for the longest read.
+local UPHOLDING_MAX = 10
+
 local function busy(lock, field, mode, number)
   return lib.holder.busy_with(call('pttl', lock), lock, field, mode, number)
 end
@@ -41,7 +44,8 @@ end
 local function living_reader(lock, some)
   local enough, most, living = readers.uphold(lock, 0), 0, nil
   for _, one in ipairs(some) do
-    local left = most < enough and readers.reads_left(lock, one[1], one[2], enough) or 0
+    local count = math.min(one[2], UPHOLDING_MAX)
+    local left = most < enough and readers.reads_left(lock, one[1], count, enough) or 0
     if left > most then most, living = left, one[1] end
   end
   if living then
@@ -86,24 +90,22 @@ local function refusal(request, lock, number)
   if request.kind == 'read' then
     return nil, {some = some, token = readers.token_of(lock, holder_of(request))}
   end
-  local reader = living_reader(lock, some)
-  if not reader then return nil, {some = some, is_dead = true} end
-  local own = holder_as('read', request)
-  if request.owner ~= '' and
-    readers.reads_left(lock, own, call('hget', lock, own) or 0, 1) > 0 then
+  local own = request.owner ~= '' and holder_as('read', request)
+  if own and readers.reads_left(lock, own, call('hget', lock, own) or 0, 1) > 0 then
     return {'upgrade'}
   end
+  local reader = living_reader(lock, some)
+  if not reader then return nil, {some = some, is_dead = true} end
   return busy(lock, reader, 'read', number)
 end
 
 -- Removes the reader's ended reads from its count, and a few expired readers from the lock:
 -- otherwise both would pile up while readers come all the time.
 local function tidy(lock, holder, some)
-  local enough = readers.uphold(lock, 0)
   readers.drop_ended(lock, holder)
   for _, one in ipairs(some) do
     if not readers.is_writer(one[1]) and one[1] ~= holder then
-      local left = readers.reads_left(lock, one[1], one[2], enough)
+      local left = readers.reads_left(lock, one[1], one[2], 1)
       readers.drop_if_dead(lock, one[1], left)
       readers.uphold(lock, left)
     end
