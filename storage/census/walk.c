@@ -92,12 +92,17 @@ static void note_lock(struct walk *walk, const char *name, const struct redis_va
 /* --- steps -------------------------------------------------------------------------------- */
 
 /* Redis runs the looks of a step without a break, and each may be at a hundred readers: few
- * follow a slow step, and more again those that are not. */
+ * follow a slow step, and more again those that are not. The way to another node of a cluster
+ * may be longer, so the fastest step is forgotten by and by. */
 static void choose_pace(struct walk *walk, int64_t took_ns)
 {
+    bool is_slow = took_ns > walk->fastest_ns && took_ns - walk->fastest_ns > SLOW_NS;
+
     if (took_ns < walk->fastest_ns)
         walk->fastest_ns = took_ns;
-    if (took_ns - walk->fastest_ns > SLOW_NS)
+    else
+        walk->fastest_ns += (took_ns - walk->fastest_ns) / 8;
+    if (is_slow)
         walk->looks_max = 1;
     else if (walk->next_name > 0 && walk->looks_max < LOOKS_MAX) /* not after a scan */
         walk->looks_max *= 2;

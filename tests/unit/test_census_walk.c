@@ -215,14 +215,13 @@ static void a_count_that_failed_is_not_left_out(void **state)
 }
 
 /* What Redis reads from a connection at once it runs without a break. */
-static void a_slow_step_is_followed_by_small_ones(void **state)
+/* Step by step as many looks as `looks` says, until all locks of a round are looked at. */
+static void expect_steps(const size_t *looks, const int64_t *took_ms, size_t steps)
 {
-    static const size_t looks[] = {1, 2, 4, 8, 1, 2, 4, 8, 16, 32, 22};
-    enum { KEYS = 100, STEPS = sizeof(looks) / sizeof(looks[0]), SLOW = 3 };
+    enum { KEYS = 100 };
     char names[KEYS][8];
     redisReply keys[KEYS], *list[KEYS];
 
-    (void)state;
     walk.rest.fire(walk.rest.arg);
     for (size_t i = 0; i < KEYS; i++) {
         snprintf(names[i], sizeof(names[i]), "%zu", i);
@@ -241,13 +240,32 @@ static void a_slow_step_is_followed_by_small_ones(void **state)
     answered(answered_arg, &result);
     timer_cancel(loop_timers(store.options.loop), &walk.rest);
     walk.rest.fire(walk.rest.arg);
-    for (size_t i = 0; i < STEPS; i++) {
+    for (size_t i = 0; i < steps; i++) {
         assert_int_equal(script_count, looks[i]);
-        end_looks(i == SLOW ? 40 * CLOCK_NS_PER_MS : 0);
+        end_looks(took_ms[i] * CLOCK_NS_PER_MS);
     }
     assert_int_equal(script_count, INDEX_PARTITIONS);
     answer_scripts(REDIS_DONE);
     assert_int_equal(completed, 1);
+}
+
+static void a_slow_step_is_followed_by_small_ones(void **state)
+{
+    static const size_t looks[] = {1, 2, 4, 8, 1, 2, 4, 8, 16, 32, 22};
+    static const int64_t took_ms[] = {0, 0, 0, 40, 0, 0, 0, 0, 0, 0, 0};
+
+    (void)state;
+    expect_steps(looks, took_ms, sizeof(looks) / sizeof(looks[0]));
+}
+
+/* The way to the next master takes 4 ms, there and back. */
+static void a_long_way_is_not_slow_for_ever(void **state)
+{
+    static const size_t looks[] = {1, 2, 4, 1, 1, 1, 1, 1, 1, 2, 4, 8, 16, 32, 25};
+    static const int64_t took_ms[] = {0, 0, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4};
+
+    (void)state;
+    expect_steps(looks, took_ms, sizeof(looks) / sizeof(looks[0]));
 }
 
 int main(void)
@@ -257,6 +275,7 @@ int main(void)
         cmocka_unit_test_setup(a_walk_whose_node_is_gone_is_given_up, begin),
         cmocka_unit_test_setup(a_walk_whose_redis_process_is_another_is_given_up, begin),
         cmocka_unit_test_setup(a_slow_step_is_followed_by_small_ones, begin),
+        cmocka_unit_test_setup(a_long_way_is_not_slow_for_ever, begin),
         cmocka_unit_test_setup(the_sessions_are_counted_last, begin),
         cmocka_unit_test_setup(a_count_that_failed_is_not_left_out, begin),
     };
