@@ -91,7 +91,8 @@ static void note_readiness(struct worker *worker)
                                 : "Redis cannot be used: see /readyz");
 }
 
-/* No callback tells of a Redis that refuses writes, or of its end. */
+/* No callback tells of a Redis that refuses writes, that lacks replicas or whose messages do
+ * not come, or of the end of that. */
 static void on_readiness_timer(void *arg)
 {
     struct worker *worker = arg;

@@ -239,7 +239,8 @@ static void on_scanned(void *arg, const struct redis_result *result)
     } else if (result->outcome != REDIS_DONE) {
         page->list.outcome = call_outcome_of(result);
     } else if (page->process != 0 && process != 0 && process != page->process) {
-        go_to_place(page, page->place); /* the cursor is that of another process */
+        go_to_place(page, page->place);       /* the cursor is that of another process */
+        page->is_full = page->list.count > 0; /* no session twice in a page */
     } else {
         page->process = process;
         take_found(page, strtoull(value_text(value_at(result->reply, 0), &len), NULL, 10),

@@ -205,7 +205,10 @@ static bool is_shared(struct world *w, const char *place)
     const char *record = redis_str(w->redis, "GET %s",
                                    text(w, "rlockd:lease:{two}:%.36s", place));
 
-    return record != NULL && strstr(record, "shared") != NULL;
+    if (record == NULL || strncmp(record, "waiting\n", strlen("waiting\n")) != 0)
+        return false;
+    record += strlen("waiting\n"); /* the attempts of other requests, or "place" */
+    return record[0] != '\n' && strncmp(record, "place", strlen("place")) != 0;
 }
 
 /* Two requests with one token have one place, and one of them may go. */
