@@ -194,13 +194,13 @@ static const char *refusal_of(const struct call *call, const struct command *com
         redis->counts->refused_writes++;
         return "NOREPLICAS Not enough good replicas to write.";
     }
-    if (in_script && (command->flags & COMMAND_WRITES) != 0)
-        redis->script_wrote = true;
     bool is_short = in_script ? redis->script_short_of_memory : redis->is_out_of_memory;
     if ((command->flags & COMMAND_NEEDS_MEMORY) != 0 && is_short && !wrote) {
         redis->counts->out_of_memory++;
         return "OOM command not allowed when used memory > 'maxmemory'.";
     }
+    if (in_script && (command->flags & COMMAND_WRITES) != 0)
+        redis->script_wrote = true; /* not by a write that was refused */
     return NULL;
 }
 
