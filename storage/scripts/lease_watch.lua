@@ -35,7 +35,8 @@ if reply then return reply end
 if lease.watchdog ~= '1' then
   if left <= 0 then return {'ends', tonumber(timeout_ms)} end
   if lease.kind ~= 'read' then return {'ends', left} end
-  for _, name in ipairs(lease.locks) do lib.readers.uphold(name, left) end
+  local holder = lib.record.holder_of(lease)
+  for _, name in ipairs(lease.locks) do lib.readers.uphold(name, holder, left) end
   return {'ends', math.min(left, math.ceil(timeout_ms / 3))}
 end
 for i, name in ipairs(lease.locks) do

@@ -65,6 +65,19 @@ static void a_java_reader_does_not_shorten_another_read(void **state)
     expect_lasts("jobs", 600000);
 }
 
+/* The reads of a RedissonMultiLock last longer than its lease. */
+static void a_java_read_prolongs_nothing(void **state)
+{
+    (void)state;
+    command("HSET jobs mode read " JAVA " 1");
+    command("PEXPIRE jobs 30000");
+    command("SET " READ(JAVA, "1") " 1 PX 600000");
+    expect(writes(.id = B), "[busy, *]");
+    expect_lasts("jobs", 30000);
+    token_of(reads(.id = A, .ttl = "20000"));
+    expect_lasts("jobs", 30000);
+}
+
 static void an_owner_that_writes_may_read(void **state)
 {
     (void)state;
@@ -374,6 +387,7 @@ int main(void)
         SCRIPT_TEST(readers_share),
         SCRIPT_TEST(the_counter_outlasts_a_long_read),
         SCRIPT_TEST(a_java_reader_does_not_shorten_another_read),
+        SCRIPT_TEST(a_java_read_prolongs_nothing),
         SCRIPT_TEST(an_owner_that_writes_may_read),
         SCRIPT_TEST(reads_of_an_owner),
         SCRIPT_TEST(the_reads_of_one_grant_are_forced_out),

@@ -42,16 +42,13 @@ end
 -- at, the expired readers are removed, and the last reader blocks the request until the next
 -- call.
 local function living_reader(lock, some)
-  local enough, most, living = readers.uphold(lock, 0), 0, nil
+  local living
   for _, one in ipairs(some) do
-    local count = math.min(one[2], UPHOLDING_MAX)
-    local left = most < enough and readers.reads_left(lock, one[1], count, enough) or 0
-    if left > most then most, living = left, one[1] end
+    local left = readers.reads_left(lock, one[1], math.min(one[2], UPHOLDING_MAX))
+    readers.uphold(lock, one[1], left)
+    if left > 0 then living = one[1] end
   end
-  if living then
-    readers.uphold(lock, most)
-    return living
-  end
+  if living then return living end
   local fields, is_all = readers.fields_of(lock)
   local java, last = nil, nil
   for i = 1, #fields, 2 do
@@ -107,7 +104,7 @@ local function tidy(lock, holder, some)
     if not readers.is_writer(one[1]) and one[1] ~= holder then
       local left = readers.reads_left(lock, one[1], one[2], 1)
       readers.drop_if_dead(lock, one[1], left)
-      readers.uphold(lock, left)
+      readers.uphold(lock, one[1], left)
     end
   end
 end

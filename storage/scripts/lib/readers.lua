@@ -156,12 +156,13 @@ local function some_holders(lock, mode)
 end
 
 -- Redisson sets the TTL of the lock when it renews a read, whether another read lasts longer or
--- not. So whoever finds a read with `left` ms lets the lock last as long. The write is one that
--- Redis allows when memory is short. Returns the ms from which on a read needs no such call.
-local function uphold(lock, left)
+-- not. So whoever finds a reader of rlockd with `left` ms lets the lock last as long. Reads of a
+-- RedissonMultiLock last longer than its lease. The write is one that Redis allows when memory
+-- is short.
+local function uphold(lock, field, left)
+  if not is_ours(field) then return end
   local lasts = call('pttl', lock)
   if lasts >= 0 and left > lasts + DRIFT_MS then call('pexpire', lock, left) end
-  return math.max(lasts - DRIFT_MS, 1)
 end
 
 -- Whether one of some readers has at least `least` ms left; true for a writer. Looks at some
@@ -172,7 +173,7 @@ local function is_upheld(lock, least)
     if is_writer(field) then return true end
     local left = reads_left(lock, field, count, least)
     if left >= least then
-      uphold(lock, left)
+      uphold(lock, field, left)
       return true
     end
   end
