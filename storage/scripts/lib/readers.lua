@@ -156,9 +156,9 @@ local function some_holders(lock, mode)
 end
 
 -- Redisson sets the TTL of the lock when it renews a read, whether another read lasts longer or
--- not. So whoever finds a reader of rlockd with `left` ms lets the lock last as long. Reads of a
--- RedissonMultiLock last longer than its lease. The write is one that Redis allows when memory
--- is short.
+-- not. So whoever finds a reader of rlockd with `left` ms lets the lock last as long. (Reads of
+-- a RedissonMultiLock last longer than its lease.) The write is one that Redis allows when
+-- memory is short.
 local function uphold(lock, field, left)
   if not is_ours(field) then return end
   local lasts = call('pttl', lock)
