@@ -17,6 +17,8 @@ enum {
     EVENTS = 256,
     ASKED_MS = 1000,
     STALL_MS = 500, /* half of what rlockd waits for a server of a quorum */
+    STALL_SEEN_MS =
+        5000, /* rlockd has a connection to Redis again, even if an attempt failed */
     STATUSES = 600
 };
 
@@ -25,12 +27,16 @@ struct flooder {
     struct flood_guest *guest; /* NULL: a stranger */
     const char *request;
     int expected;      /* of a guest: the status */
-    int64_t late_ms;   /* of the machine, when a guest sent its request */
     bool is_repeating; /* that request, as the machine stood still */
     size_t sent_at;
     char head[HEAD_MAX + 1];
     size_t head_len, body_left;
     bool has_head;
+};
+
+/* How late the machine was then. */
+struct look {
+    int64_t at_ms, late_ms;
 };
 
 struct flood {
@@ -39,6 +45,7 @@ struct flood {
     struct flooder *strangers;
     size_t stranger_count, answers;
     size_t answers_by_status[STATUSES];
+    struct look before, last; /* at least STALL_SEEN_MS apart */
 };
 
 static void flood_undo(void *thing)
@@ -75,7 +82,6 @@ static void send_next(struct flood *flood, struct flooder *flooder)
     if (guest != NULL && !flooder->is_repeating)
         flooder->request = guest->request(flood->front->world, guest, guest->count,
                                           &flooder->expected);
-    flooder->late_ms = guest != NULL ? late_ms() : 0;
     flooder->head_len = flooder->body_left = 0;
     flooder->has_head = false;
     flooder->sent_at = flood->answers;
@@ -116,10 +122,21 @@ static bool take(struct flooder *flooder, const char *data, size_t len)
     return flooder->body_left == 0;
 }
 
-/* Without a processor Redis answers nobody in time, and a 503 says nothing of the flood. */
-static bool is_of_a_late_machine(const struct flooder *flooder, int status)
+static void look_at_machine(struct flood *flood)
 {
-    return status == 503 && late_ms() - flooder->late_ms > STALL_MS;
+    int64_t at_ms = now_ms();
+
+    if (at_ms - flood->last.at_ms < STALL_SEEN_MS)
+        return;
+    flood->before = flood->last;
+    flood->last = (struct look){.at_ms = at_ms, .late_ms = late_ms()};
+}
+
+/* Without a processor Redis answers nobody in time, and a 503 says nothing of the flood:
+ * neither that of the request which waited, nor the next until rlockd is connected again. */
+static bool is_of_a_late_machine(const struct flood *flood, int status)
+{
+    return status == 503 && late_ms() - flood->before.late_ms > STALL_MS;
 }
 
 /* What the request did that had no answer is done: a repetition is 200 instead of 201. */
@@ -140,7 +157,7 @@ static void note_answer(struct flood *flood, struct flooder *flooder)
         flood->answers_by_status[status]++;
         return;
     }
-    if (is_of_a_late_machine(flooder, status)) {
+    if (is_of_a_late_machine(flood, status)) {
         flooder->is_repeating = true;
         return;
     }
@@ -213,6 +230,8 @@ void flood_run(struct flood *flood, struct flood_guest **guests, size_t guest_co
     struct patience patience = patience_of(ms);
     bool was_over = false;
 
+    flood->last = (struct look){.at_ms = asked_ms, .late_ms = late_ms()};
+    flood->before = flood->last;
     for (size_t i = 0; i < flood->stranger_count; i++)
         send_next(flood, &flood->strangers[i]);
     for (size_t i = 0; i < guest_count; i++) {
@@ -221,6 +240,7 @@ void flood_run(struct flood *flood, struct flood_guest **guests, size_t guest_co
         send_next(flood, &flooders[i]);
     }
     while (!was_over || !have_all(guests, guest_count, answers)) {
+        look_at_machine(flood);
         poll_once(flood);
         if (!was_over && now_ms() - asked_ms >= ASKED_MS) {
             was_over = is_over(arg);

@@ -7,11 +7,19 @@
 #include <unistd.h>
 
 #include "counters.h"
+#include "flood.h"
 
-enum { STAND_MS = 1500, WAIT_MS = 1000, HELD_MS = 400 };
+enum {
+    STAND_MS = 1500,
+    LOSS_MS = 2500, /* rlockd gives the connection to Redis up */
+    WAIT_MS = 1000,
+    HELD_MS = 400,
+    LATER_MS = 500,
+    FLOOD_MS = 10000
+};
 
-/* Stops these processes for STAND_MS, beginning in a moment. */
-static pid_t stand_still(const pid_t *pids, size_t len)
+/* Stops these processes for `ms`, beginning in a moment, and the first for `longer_ms` more. */
+static pid_t stand_still_for(const pid_t *pids, size_t len, int ms, int longer_ms)
 {
     pid_t child = fork();
 
@@ -20,10 +28,18 @@ static pid_t stand_still(const pid_t *pids, size_t len)
     nap_ms(100);
     for (size_t i = 0; i < len; i++)
         kill(pids[i], SIGSTOP);
-    nap_ms(STAND_MS);
-    for (size_t i = len; i-- > 0;)
+    nap_ms(ms);
+    for (size_t i = len; i-- > 0;) {
+        if (i == 0)
+            nap_ms(longer_ms);
         kill(pids[i], SIGCONT);
+    }
     _exit(0);
+}
+
+static pid_t stand_still(const pid_t *pids, size_t len)
+{
+    return stand_still_for(pids, len, STAND_MS, 0);
 }
 
 /* The waiter's grant is due HELD_MS after the request, in the middle of the standstill. */
@@ -57,6 +73,35 @@ static void test_redis_stands_still(struct world *w)
     wait_until(counter_value(w->redis, "stalled") == 0, WAIT_MS);
     expect_status(call_await(waiter, WAIT_MS), 200);
     assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+static const char *look_request(struct world *w, struct flood_guest *guest, size_t n,
+                                int *status)
+{
+    (void)guest, (void)n;
+    *status = 200;
+    return text(w, "GET /v1/locks/still HTTP/1.1\r\nHost: x\r\n\r\n");
+}
+
+static bool has_ended(void *arg)
+{
+    return waitpid(*(const pid_t *)arg, NULL, WNOHANG) != 0;
+}
+
+/* The machine stood still until rlockd gave Redis up: not only the guest's request which waited
+ * meanwhile gets 503, but also those after it, until rlockd is connected again. */
+static void test_a_flood_after_a_standstill(struct world *w)
+{
+    const pid_t pids[] = {child_pid(w->redis->child), getpid()};
+    const char *request = "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n";
+    struct flood_guest looker = {.name = "a client that looks", .request = look_request};
+    struct flood_guest *guests[] = {&looker};
+    struct flood *flood = flood_open(w->a, 1, &request, 1);
+    double refused = front_metric(w->a, "rlockd_redis_not_executed_total", NULL);
+    pid_t child = stand_still_for(pids, COUNT_OF(pids), LOSS_MS, LATER_MS);
+
+    flood_run(flood, guests, COUNT_OF(guests), 1, has_ended, &child, FLOOD_MS);
+    assert_true(front_metric(w->a, "rlockd_redis_not_executed_total", NULL) > refused);
 }
 
 static void run_on(int processor)
@@ -94,6 +139,7 @@ int main(void)
     static const struct e2e_test tests[] = {
         E2E_TEST(test_everything_stands_still),
         E2E_TEST(test_redis_stands_still),
+        E2E_TEST(test_a_flood_after_a_standstill),
         E2E_TEST(test_a_processor_is_somebody_elses),
     };
     struct e2e_plan plan = {.name = "standstill", E2E_TESTS(tests), .front_ends = 1};
