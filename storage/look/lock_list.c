@@ -15,8 +15,12 @@
 #include "storage/store/store_call.h"
 
 enum {
-    SCAN_COUNT = 100,  /* keys that Redis visits in one go: some 25 microseconds */
-    SCAN_ROUNDS = 100, /* a page visits about 10,000 keys */
+    /* Keys that Redis visits in one go: some 25 microseconds. After a round with few names it
+     * visits twice as many, for most of a round's time is the way to Redis and back; the most
+     * take as long as a script of the watchdog. */
+    SCAN_COUNT = 100,
+    SCAN_COUNT_MAX = 800,
+    KEYS_MAX = 10000,  /* that a page visits */
     LOOKS_MAX = 8,     /* at once: Redis and this worker serve others between them */
     PAGE_MAX_MS = 1000 /* and takes no longer, so that a slow Redis makes pages short */
 };
@@ -44,7 +48,7 @@ struct page {
     uint64_t end;   /* and the cursor of SCAN behind the bucket */
     bool is_cut;    /* more names of the round are left than the page has room for */
     size_t next_name, names_end;
-    size_t rounds;
+    size_t keys; /* visited so far */
     int64_t started_ns;
     size_t looks_pending;
     bool is_over; /* no server is left to be scanned */
@@ -100,7 +104,11 @@ static void begin_anew(struct page *page)
 
 static bool begin_next_round(struct page *page)
 {
-    page->scan.count = SCAN_COUNT;
+    struct lock_scan *scan = &page->scan;
+    bool has_few = scan->name_count < LOOKS_MAX && scan->count >= SCAN_COUNT;
+    size_t twice = 2 * scan->count;
+
+    scan->count = !has_few ? SCAN_COUNT : twice < SCAN_COUNT_MAX ? twice : SCAN_COUNT_MAX;
     page->after = 0;
     page->end = 0;
     return lock_scan_next(&page->scan);
@@ -112,7 +120,7 @@ static void end_round(struct page *page)
         begin_anew(page);
     else if (page->outcome != CALL_DONE || (!page->is_cut && !begin_next_round(page)))
         finish(page, true);
-    else if (page->is_cut || page->count == page->limit || ++page->rounds == SCAN_ROUNDS ||
+    else if (page->is_cut || page->count == page->limit || page->keys >= KEYS_MAX ||
              clock_ns() - page->started_ns > PAGE_MAX_MS * CLOCK_NS_PER_MS)
         finish(page, false);
     else
@@ -267,6 +275,7 @@ static void on_scanned(void *arg, enum call_outcome outcome)
 
 static void scan(struct page *page)
 {
+    page->keys += page->scan.count;
     lock_scan_round(&page->scan, on_scanned, page);
 }
 

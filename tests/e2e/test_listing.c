@@ -406,6 +406,41 @@ static void test_a_page_of_git_lfs(struct world *w)
     assert_non_null(reply_str(r, "next_cursor"));
 }
 
+static long long scans_of(struct redis *redis)
+{
+    static const char field[] = "cmdstat_scan:calls=";
+    const char *at = strstr(redis_str(redis, "INFO commandstats"), field);
+
+    return at != NULL ? atoll(at + strlen(field)) : 0;
+}
+
+/* Keys that are no locks are passed over in few commands, and end the page all the same. */
+static void test_a_page_among_other_keys(struct world *w)
+{
+    enum { OTHERS = 12000, SCANS_MAX = 30, PAGES = 2 };
+    struct redis *redis = redis_start(w, NULL);
+    struct front *fe = front_start(w, "--redis", redis->url, NULL);
+    const char *cursor = "";
+    int locks = 0, pages = 0;
+
+    for (int i = 0; i < OTHERS; i++)
+        redis_ok(redis, "SET other/%d 1", i);
+    expect_status(lock_put(fe, "among-others", token_new(w), NULL), 201);
+    long long before = scans_of(redis);
+    do {
+        struct reply *r = http(fe, "GET", text(w, "/v1/locks?cursor=%s", url_encode(w, cursor)),
+                               NULL);
+
+        expect_status(r, 200);
+        locks += (int)json_array_size(reply_get(r, "locks"));
+        cursor = reply_str(r, "next_cursor");
+    } while (++pages < PAGES && cursor != NULL);
+    assert_null(cursor);
+    assert_int_equal(pages, PAGES);
+    assert_int_equal(locks, 1);
+    assert_in_range(scans_of(redis) - before, 1, SCANS_MAX);
+}
+
 /* A lock that cannot be looked at is not left out. */
 static void test_a_look_that_fails(struct world *w)
 {
@@ -435,6 +470,7 @@ int main(void)
         E2E_TEST(test_fields_in_a_body),
         E2E_TEST(test_wrong_queries),
         E2E_TEST(test_key_prefix_is_cut_off),
+        E2E_TEST(test_a_page_among_other_keys),
         E2E_TEST(test_a_look_that_fails),
         E2E_TEST(test_a_page_of_git_lfs),
     };
