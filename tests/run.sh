@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # run.sh PROGRAM...: runs cmocka test programs, shows the output of those that fail (VERBOSE=1:
 # of all), sums up, and fails when any failed. A program that crashes, hangs or runs no test is
-# one failure.
+# one failure. A program of which a test failed while the machine stood still, as the test itself
+# measured, says nothing of rlockd: it runs once more, and the last lines tell of both runs.
 #
 # JOBS: how many run at a time. Most programs wait most of the time, so the default is three for
 # each processor; 1: one after the other, in the order given.
@@ -22,6 +23,7 @@ outputs=$(mktemp -d)
 started=0
 # Of the programs that run, by process id.
 declare -A program_of=() output_of=() started_us_of=()
+declare -A is_again=() # those that run once more, by their path
 trap 'rm -rf "$outputs"' EXIT
 trap 'jobs -p | xargs -r kill 2> /dev/null; exit 130' INT TERM
 
@@ -87,11 +89,19 @@ judge() {
         124 | 137) bad=$((bad + 1)) why="still running after $timeout_s s" ;;
         *) [ "$bad" -gt 0 ] || { bad=1; why="exit status $status"; } ;;
     esac
-    passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + left))
 
     if [ "$bad" -gt 0 ]; then
         bad_tests=$(sed -nE 's/^\[ *(FAILED|ERROR) *\] ([^ ]+)$/\2/p' "$output" |
             sort -u | xargs)
+        if [ -z "${is_again[$1]:-}" ] && grep -aq "^the machine stood still for " "$output"; then
+            summary+=("again: $name: ${bad_tests:-$why}, while the machine stood still")
+            cat "$output"
+            rm -f "$output"
+            echo "again  $name"
+            is_again[$1]=1
+            start "$1"
+            return
+        fi
         summary+=("failed: $name: ${bad_tests:-$why}")
         cat "$output"
         verdict=FAILED
@@ -99,6 +109,7 @@ judge() {
         [ -z "${VERBOSE:-}" ] || cat "$output"
         verdict=ok
     fi
+    passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + left))
     rm -f "$output"
     printf '%-6s %-40s %3d passed, %d failed%s  %d.%d s%s\n' "$verdict" "$name" "$ok" "$bad" \
         "$([ "$left" -eq 0 ] || echo ", $left skipped")" \

@@ -73,8 +73,9 @@ class Load:
         """The watchdog renews the lease."""
         session = {"Session-Token": str(uuid.uuid4())}
         lease = {**session, "Lease-Token": str(uuid.uuid4())}
-        opened = self.expect(connection, (201,), "POST", "/v1/sessions?ttl_ms=600000", session)
-        self.expect(connection, (201,), "PUT", f"/v1/locks/{lock}", lease)
+        opened = self.expect(connection, (200, 201), "POST", "/v1/sessions?ttl_ms=600000",
+                             session)
+        self.expect(connection, (200, 201), "PUT", f"/v1/locks/{lock}", lease)
         self.ended.wait()
         session_id = opened["session_id"]
         self.expect(connection, (200,), "DELETE", f"/v1/sessions/{session_id}", session)

@@ -213,7 +213,7 @@ def a_server_with_short_waits():
 
 def a_fast_watchdog_needs_renewals():
     """On a Redis of its own, for its watchdog shortens the leases of other front ends."""
-    timeout_s = 3 + PATIENCE
+    timeout_s = 6 + 2 * PATIENCE
     with ended(World()) as own:
         fast = own.front("--watchdog-timeout-ms", f"{1000 * timeout_s:.0f}")
         run = own.run(fast.url, "-t", f"{timeout_s + 6}s", "-k", "3s", name(), "sleep",

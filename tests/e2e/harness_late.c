@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "harness_world.h"
@@ -13,7 +14,8 @@ enum {
     NAP_MS = 20,
     READ_AGAIN_MS = 20, /* for so long a sum of all processes is good */
     PROCESSES_MAX = 256,
-    TELL_MS = 250, /* a test that fails says so from here on */
+    TELL_MS = 250,  /* a test that fails says so from here on */
+    STOOD_MS = 500, /* half of the shortest time that rlockd waits: for a server of a quorum */
     NS_PER_MS = 1000000
 };
 
@@ -26,7 +28,9 @@ static struct {
     pthread_mutex_t mutex;
     pthread_t thread;
     _Atomic bool over;
-    _Atomic int64_t naps_ms; /* by which naps were too long */
+    int64_t naps_ms;     /* by which naps were too long */
+    int64_t nap_ends_ms; /* when the nap under way was to end */
+    int64_t stood_ms;    /* by which the longest one of the running test was too long */
     struct process processes[PROCESSES_MAX];
     size_t processes_len;
     int64_t ended_ns;  /* what processes waited that have ended */
@@ -71,7 +75,13 @@ static int64_t process_waited_ns(pid_t pid)
     return longest_ns;
 }
 
-static int64_t all_waited_ms(void)
+/* With the nap under way: its thread may get a processor later than the one that asks. */
+static int64_t naps_too_long_ms(int64_t now)
+{
+    return late.naps_ms + (now > late.nap_ends_ms ? now - late.nap_ends_ms : 0);
+}
+
+static int64_t all_waited_ms(int64_t now)
 {
     size_t kept = 0;
     int64_t sum_ns = 0;
@@ -89,13 +99,13 @@ static int64_t all_waited_ms(void)
         late.processes[kept++] = process;
     }
     late.processes_len = kept;
-    return late.naps_ms + (late.ended_ns + sum_ns) / NS_PER_MS;
+    return naps_too_long_ms(now) + (late.ended_ns + sum_ns) / NS_PER_MS;
 }
 
 /* Processes that wait side by side delay a test once. */
 static void sum_up(void)
 {
-    int64_t now = now_ms(), waited_ms = all_waited_ms();
+    int64_t now = now_ms(), waited_ms = all_waited_ms(now);
     int64_t passed_ms = now - late.read_ms, more_ms = waited_ms - late.waited_ms;
 
     late.sum_ms += more_ms < passed_ms ? more_ms : passed_ms;
@@ -126,11 +136,19 @@ int64_t allowed_ms(int64_t ms)
 void late_test_begins(void)
 {
     late.begun_ms = machine_late_ms();
+    pthread_mutex_lock(&late.mutex);
+    late.stood_ms = 0;
+    pthread_mutex_unlock(&late.mutex);
 }
 
 void late_tell(void)
 {
     int64_t ms = late_ms();
+
+    pthread_mutex_lock(&late.mutex);
+    if (late.stood_ms >= STOOD_MS) /* for tests/run.sh */
+        fprintf(stderr, "the machine stood still for %d ms in this test\n", (int)late.stood_ms);
+    pthread_mutex_unlock(&late.mutex);
 
     if (ms >= TELL_MS)
         fprintf(stderr, "the machine was late by %d ms in this test: try E2E_PATIENCE=%d\n",
@@ -151,11 +169,13 @@ static void *watch_naps(void *arg)
 {
     (void)arg;
     while (!late.over) {
-        int64_t end_ms = now_ms() + NAP_MS;
-
         nap_ms(NAP_MS);
-        int64_t now = now_ms();
-        late.naps_ms += now > end_ms ? now - end_ms : 0;
+        pthread_mutex_lock(&late.mutex);
+        int64_t now = now_ms(), stood_ms = now - late.nap_ends_ms;
+        late.naps_ms = naps_too_long_ms(now);
+        late.stood_ms = stood_ms > late.stood_ms ? stood_ms : late.stood_ms;
+        late.nap_ends_ms = now + NAP_MS;
+        pthread_mutex_unlock(&late.mutex);
     }
     return NULL;
 }
@@ -166,6 +186,7 @@ void late_start(void)
     sigset_t all, before;
 
     late.read_ms = now_ms();
+    late.nap_ends_ms = late.read_ms + NAP_MS;
     late_watch(getpid());
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -13,6 +13,7 @@ enum {
     LATE_TRIES = 3, /* on a machine that is late */
     SILENT_TTL_MS = 3000,
     REPEAT_MS = 5000,
+    PAUSE_MS = 200,
     STANDSTILL_MS = 1000 /* of Redis; rlockd gives a request more time than that */
 };
 
@@ -254,6 +255,7 @@ static void test_no_lapse(struct world *w)
     int count = SESSIONS * crowd->locks_each;
     hands_start(crowd, hands, set_up_run);
     hands_join(hands);
+    crowd->repeats = 0; /* until now nobody looked at how long Redis took */
     print_message("%d locks in %d ms\n", count, (int)(now_ms() - begin_ms));
     first = survey(w->redis, count, "digest");
     assert_int_equal(first.held, count);
@@ -263,11 +265,11 @@ static void test_no_lapse(struct world *w)
     do {
         int64_t asked_ms = now_ms();
         now = survey(w->redis, count, "");
-        int64_t took_ms = now_ms() - asked_ms;
-        slowest_ms = took_ms > slowest_ms ? took_ms : slowest_ms;
         least_ms = now.least_ms < least_ms ? now.least_ms : least_ms;
-        nap_ms(200);
+        nap_ms(PAUSE_MS);
         end_ms = now_ms();
+        int64_t took_ms = end_ms - asked_ms - PAUSE_MS; /* the hands go on meanwhile */
+        slowest_ms = took_ms > slowest_ms ? took_ms : slowest_ms;
     } while (now.held == count && end_ms < begin_ms + timeout_ms() * 5 / 3 && crowd->odd == 0);
     before = renewals(w) - before;
     crowd->over = true;

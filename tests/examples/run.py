@@ -216,7 +216,7 @@ def pool(world):
             for first in (0, 8)]
     most = 0
     while any(run.process.poll() is None for run in runs):
-        most = max(most, busy())
+        most = max(most, busy() or 0)
         time.sleep(0.01)
     for run in runs:
         run.ends(0)
