@@ -1,6 +1,7 @@
 #!/bin/sh
 # nightly.sh COMMAND [ARGUMENT...]: for the crontab of several machines, of which one runs the job:
 #
+#     RLOCK_URL=http://one:7400,http://two:7400
 #     0 3 * * * nightly.sh /usr/local/bin/nightly
 #
 # The first machine runs it. The others end at once, with status 0 and no output, which cron would

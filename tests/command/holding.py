@@ -6,7 +6,6 @@ import select
 import signal
 import subprocess
 import uuid
-from pathlib import Path
 
 from world import LONG_S, PATIENCE, name, wait_for
 
@@ -182,16 +181,22 @@ def the_reader_of_a_descriptor_sees_its_end(world, front):
     assert json.loads(done.stdout)["fencing_token"] > 0, done
 
 
-def with_a_descriptor_of_bash(world, front):
+def with_a_coprocess_of_bash(world, front):
     lock = name()
-    done = shell(world, front, f'''
-        exec 9> >($rlock hold {lock} --pid $$ --ready-fd 3 3> {lock})
-        until [ -s {lock} ]; do sleep 0.05; done
+    script = f'''
+        coproc $rlock hold {lock} --pid $$ -n
+        read -r grant <&"${{COPROC[0]}}" || exit 75
         $rlock run -n {lock} true || echo refused $?
-        exec 9>&-
-        $rlock run -w 10 {lock} echo free''', "bash")
-    assert done.stdout.split() == ["refused", "75", "free"], done
-    json.loads((Path(world.folder) / lock).read_text(encoding="utf-8"))
+        exec {{COPROC[1]}}>&-
+        $rlock run -w 10 {lock} echo free
+        echo "$grant"'''
+    done = shell(world, front, script, "bash")
+    *words, grant = done.stdout.split("\n")[:-1]
+    assert words == ["refused 75", "free"], done
+    assert json.loads(grant)["fencing_token"] > 0, done
+    token = str(uuid.uuid4())
+    front.ask("PUT", f"/v1/locks/{lock}?ttl_ms=60000", Lease_Token=token)
+    assert shell(world, front, script, "bash").returncode == 75
 
 
 TESTS = {"hold_" + test.__name__: test for test in (
@@ -200,4 +205,4 @@ TESTS = {"hold_" + test.__name__: test for test in (
     two_signals_release_it_and_leave_the_process_alone, the_process_learns_of_a_loss,
     the_process_learns_of_any_single_fault, a_stopped_rlock_is_a_loss,
     a_wait_ends_with_the_process, usage, in_a_shell, the_reader_of_a_descriptor_sees_its_end,
-    with_a_descriptor_of_bash)}
+    with_a_coprocess_of_bash)}
