@@ -93,7 +93,7 @@ judge() {
     if [ "$bad" -gt 0 ]; then
         bad_tests=$(sed -nE 's/^\[ *(FAILED|ERROR) *\] ([^ ]+)$/\2/p' "$output" |
             sort -u | xargs)
-        if [ -z "${is_again[$1]:-}" ] && grep -aq "^the machine stood still for " "$output"; then
+        if [ -z "${is_again[$1]:-}" ] && grep -aq "^the machine stood still" "$output"; then
             summary+=("again: $name: ${bad_tests:-$why}, while the machine stood still")
             cat "$output"
             rm -f "$output"
