@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # run.sh PROGRAM...: runs cmocka test programs, shows the output of those that fail (VERBOSE=1:
 # of all), sums up, and fails when any failed. A program that crashes, hangs or runs no test is
-# one failure. A program of which a test failed while the machine stood still, as the test itself
-# measured, says nothing of rlockd: it runs once more, and the last lines tell of both runs.
+# one failure. A program of which a test failed while the machine stood still, as the test
+# measured itself, says nothing of rlockd: it runs once more, and the last lines tell of both.
 #
 # JOBS: how many run at a time. Most programs wait most of the time, so the default is three for
 # each processor; 1: one after the other, in the order given.

@@ -60,8 +60,8 @@ def free_port():
 
 
 def wait_for(condition, what, seconds=WAIT_S):
-    """The condition's value as soon as it is true; a server that gives no answer, or one without
-    what the condition reads of it, does not meet it. TimeoutError: it did not become true."""
+    """The condition's value as soon as it is true; a server that gives no answer, or an answer
+    without what the condition reads, does not meet it. TimeoutError: it did not become true."""
     left, last = seconds, time.monotonic()
     while True:
         with contextlib.suppress(OSError, http.client.HTTPException, KeyError):
