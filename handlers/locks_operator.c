@@ -30,6 +30,17 @@ static void log_forced(const struct lease_request *request, const char *former_h
                         caller, "reason", reason, "former_holder", former_holder, "audit", 1));
 }
 
+/* What may have freed the lock is in the trail, too: the repetition of the request finds the
+ * lock free, and says nothing of this operator. `reason` of the line is that of the problem. */
+static void log_unknown(const struct lease_request *request, enum call_outcome failure)
+{
+    if (!call_is_unknown(failure))
+        return;
+    http_log_audit(request->http);
+    if (request->lease.note[0] != '\0')
+        http_log_text(request->http, "forced_reason", request->lease.note);
+}
+
 static void on_forced(void *arg, const struct force_result *result)
 {
     struct lease_request *request = arg;
@@ -54,6 +65,7 @@ static void on_forced(void *arg, const struct force_result *result)
         reply_many_readers(request->http);
         return;
     case FORCE_FAILED:
+        log_unknown(request, result->failure);
         reply_unavailable(request->http, result->failure);
         return;
     }

@@ -168,6 +168,36 @@ static void test_renewals_and_releases_are_unknown(struct world *w)
     expect_alive(keep_alive(g.fe, &s, NULL), 0);
 }
 
+/* Neither answer tells the operator that it was this request that freed the lock: the audit
+ * trail does. */
+static void test_force_is_in_the_audit_trail(struct world *w)
+{
+    static const char path[] = "/v1/locks/forced";
+    static const char force[] = "/v1/locks/forced/force-unlock?reason=it+hangs";
+    struct group g = group_start(w, "1");
+    const char *token = bearer(w, "ops-secret-bbbbbbbbbb"), *log, *line;
+    const char *tokens = tokens_write(w, "tokens",
+                                      "anna {ops-secret-bbbbbbbbbb} lock=* read=* operate=*\n");
+    struct front *fe = front_start(w, "--redis", g.master->url, "--sync-replicas", "1",
+                                   "--sync-timeout-ms", "900", "--api-tokens", tokens, NULL);
+
+    expect_status(
+        HTTP(fe, .method = "PUT", .path = path, .token = token_new(w), .headers = {token}),
+        201);
+    freeze(&g, 2);
+    expect_not_replicated(HTTP(fe, .method = "POST", .path = force, .headers = {token}));
+    expect_bool(HTTP(fe, .method = "GET", .path = path, .headers = {token}), "locked", false);
+    wait_until(strstr(log = front_log(fe), "\"audit\":true") != NULL, SOON_MS);
+    line = strstr(log, "\"audit\":true");
+    while (line > log && line[-1] != '\n')
+        line--;
+    line = text(w, "%.*s", (int)strcspn(line, "\n"), line);
+    assert_non_null(strstr(line, "\"lock\":\"forced\""));
+    assert_non_null(strstr(line, "\"caller\":\"anna\""));
+    assert_non_null(strstr(line, "\"forced_reason\":\"it hangs\""));
+    assert_non_null(strstr(line, "\"reason\":\"not-replicated\""));
+}
+
 static void test_waiters_wait_on(struct world *w)
 {
     struct group g = group_start(w, "1");
@@ -222,6 +252,7 @@ int main(void)
         E2E_TEST(test_master_becomes_replica),
         E2E_TEST(test_grant_is_withdrawn),
         E2E_TEST(test_renewals_and_releases_are_unknown),
+        E2E_TEST(test_force_is_in_the_audit_trail),
         E2E_TEST(test_waiters_wait_on),
         E2E_TEST(test_requests_share_a_wait),
         E2E_TEST(test_off),
