@@ -31,6 +31,8 @@ static struct {
     int fd;
     size_t kept_len;
     bool is_failing;        /* the last write failed: no reader is left, or the disk is full */
+    bool is_midline;        /* the last byte that was written ends no line */
+    bool is_torn;           /* and the rest of that line was dropped */
     uint64_t dropped_since; /* since a write last took all text */
     atomic_bool is_keeping; /* kept_len > 0 */
     atomic_uint_fast64_t dropped;
@@ -46,6 +48,7 @@ void log_output_open(void)
         close(output.fd);
     output.fd = STDERR_FILENO;
     output.manner = WRITE_PLAIN;
+    output.is_midline = output.is_torn = false;
     if (fstat(STDERR_FILENO, &info) != 0 || S_ISREG(info.st_mode)) {
         pthread_mutex_unlock(&output.mutex);
         return;
@@ -87,6 +90,23 @@ static ssize_t write_once(const char *text, size_t len)
     return write(output.fd, text, len);
 }
 
+/* Ends the torn line first: else the text would be a part of it. */
+static ssize_t write_next(const char *text, size_t len)
+{
+    ssize_t written;
+
+    if (output.is_torn) {
+        written = write_once("\n", 1);
+        if (written <= 0)
+            return written;
+        output.is_midline = output.is_torn = false;
+    }
+    written = write_once(text, len);
+    if (written > 0)
+        output.is_midline = text[written - 1] != '\n';
+    return written;
+}
+
 static void drop(const char *text, size_t len)
 {
     uint64_t lines = 0;
@@ -104,7 +124,7 @@ static size_t write_some(const char *text, size_t len)
     size_t done = 0;
 
     while (done < len) {
-        ssize_t written = write_once(text + done, len - done);
+        ssize_t written = write_next(text + done, len - done);
         if (written >= 0) {
             done += (size_t)written;
             output.is_failing = false;
@@ -113,6 +133,7 @@ static size_t write_some(const char *text, size_t len)
         } else if (errno != EINTR) {
             drop(text + done, len - done);
             output.is_failing = true;
+            output.is_torn = output.is_midline;
             return len;
         }
     }

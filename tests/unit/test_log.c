@@ -316,6 +316,50 @@ static void failed_writes_drop_lines(void **state)
     expect_dropped_by(open("/dev/full", O_WRONLY | O_CLOEXEC)); /* a full disk */
 }
 
+/* A disk that is full within a line: what is written later begins a line of its own. */
+static void torn_lines_end(void **state)
+{
+    enum { PART = 10 };
+    int pipe_end = dup(STDERR_FILENO);
+    FILE *file = tmpfile();
+    struct log_buffer buffer;
+    struct rlimit limit;
+
+    (void)state;
+    log_write(LOG_LEVEL_INFO, "one", NULL);
+    size_t line_len = written();
+    uint64_t before = log_output_dropped();
+    signal(SIGXFSZ, SIG_IGN);
+    assert_non_null(file);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    dup2(fileno(file), STDERR_FILENO);
+    log_output_open();
+    log_buffer_init(&buffer);
+    log_buffer_write(&buffer, LOG_LEVEL_INFO, "one", NULL);
+    log_buffer_write(&buffer, LOG_LEVEL_INFO, "two", NULL);
+    setrlimit(RLIMIT_FSIZE,
+              &(struct rlimit){.rlim_cur = line_len + PART, .rlim_max = limit.rlim_max});
+    log_buffer_release(&buffer);
+    log_write(LOG_LEVEL_INFO, "six", NULL); /* nothing of it */
+    setrlimit(RLIMIT_FSIZE, &limit);
+    uint64_t dropped = log_output_dropped() - before;
+    log_write(LOG_LEVEL_INFO, "again", NULL);
+    dup2(pipe_end, STDERR_FILENO);
+    log_output_open();
+    close(pipe_end);
+    rewind(file);
+    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+    fclose(file);
+    assert_int_equal(dropped, 2);
+    assert_int_equal(text[line_len + PART], '\n');
+    json_t *line = json_loads(text + line_len + PART + 1, JSON_DISABLE_EOF_CHECK, NULL);
+    assert_true(json_is_object(line));
+    assert_string_equal(member(line, "msg"), "again");
+    json_decref(line);
+    assert_int_equal(lines_of(text, "\"lines\":2}\n"), 1);
+    assert_int_equal(lines_of(text, "\n"), 4);
+}
+
 static void abort_writes_what_was_gathered(void **state)
 {
     int status;
@@ -377,6 +421,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(full_buffer_is_written_by_itself, set_up, tear_down),
         cmocka_unit_test_setup_teardown(unread_lines_are_kept_then_dropped, set_up, tear_down),
         cmocka_unit_test_setup_teardown(failed_writes_drop_lines, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(torn_lines_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(abort_writes_what_was_gathered, set_up, tear_down),
         cmocka_unit_test_setup_teardown(cheap_lines_look_like_the_others, set_up, tear_down),
     };
