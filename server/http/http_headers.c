@@ -4,6 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "server/auth/auth.h"
+#include "server/auth/auth_hash.h"
 #include "server/base/text.h"
 #include "server/http/http_internal.h"
 
@@ -264,18 +266,30 @@ static bool check_head(const struct http_request *request, const struct header_s
 
 /* --- for the log -------------------------------------------------------------------------- */
 
+/* Whether the API token of a request, or its form in Basic, is a part of the text. */
+static bool has_api_token(const char *authorization, const char *text)
+{
+    const char *space = strrchr(authorization, ' ');
+    const char *credentials = space != NULL ? space + 1 : authorization;
+    char password[AUTH_TOKEN_MAX];
+    size_t len;
+
+    if (strstr(text, credentials) != NULL)
+        return true;
+    return strncasecmp(authorization, "Basic ", 6) == 0 &&
+           auth_basic_password(credentials, password, &len) && len > 0 &&
+           memmem(text, strlen(text), password, len) != NULL;
+}
+
 /* Whether a token of the request is a part of the text. */
 static bool has_token(const struct http_request *request, const char *text)
 {
-    const char *api_token = request->headers[HTTP_AUTHORIZATION];
+    const char *authorization = request->headers[HTTP_AUTHORIZATION];
 
     for (enum http_header i = HTTP_LEASE_TOKEN; i <= HTTP_IDEMPOTENCY_KEY; i++)
         if (request->headers[i] != NULL && strcasestr(text, request->headers[i]) != NULL)
             return true;
-    if (api_token == NULL)
-        return false;
-    const char *space = strrchr(api_token, ' ');
-    return strstr(text, space != NULL ? space + 1 : api_token) != NULL;
+    return authorization != NULL && has_api_token(authorization, text);
 }
 
 /* Tokens are in no log. */

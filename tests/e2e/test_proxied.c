@@ -77,6 +77,11 @@ static void test_request_ids(struct world *w)
 static void test_request_ids_of_tokens(struct world *w)
 {
     static const char api_token[] = "rlockd_of-somebody-0123456789";
+    static const char *const authorizations[] = {
+        "Authorization: Bearer rlockd_of-somebody-0123456789",
+        "Authorization: Basic YTpybG9ja2Rfb2Ytc29tZWJvZHktMDEyMzQ1Njc4OQ==",
+        "Authorization: basic  YTpybG9ja2Rfb2Ytc29tZWJvZHktMDEyMzQ1Njc4OQ==",
+    };
     const char *token = token_new(w);
     const char *const forms[] = {"X-Request-Id: %s", "X-Request-Id: deploy-%s-7"};
 
@@ -85,13 +90,18 @@ static void test_request_ids_of_tokens(struct world *w)
                               .headers = {text(w, forms[i], token)});
         expect_status(r, i == 0 ? 201 : 200);
         assert_null(logged(w->a, "request_id"));
-        r = ASK(w->a, .method = "GET", .path = "/v1/locks/id",
-                .headers = {text(w, "Authorization: Bearer %s", api_token),
-                            text(w, forms[i], api_token)});
-        expect_status(r, 200);
-        assert_null(logged(w->a, "request_id"));
-        assert_null(reply_header(w, r, "X-Request-Id"));
+        for (size_t j = 0; j < COUNT_OF(authorizations); j++) {
+            r = ASK(w->a, .method = "GET", .path = "/v1/locks/id",
+                    .headers = {authorizations[j], text(w, forms[i], api_token)});
+            expect_status(r, 200);
+            assert_null(logged(w->a, "request_id"));
+            assert_null(reply_header(w, r, "X-Request-Id"));
+        }
     }
+    /* A password of no bytes is a part of no id. */
+    ASK(w->a, .method = "GET", .path = "/v1/locks/id",
+        .headers = {"Authorization: Basic YTo=", "X-Request-Id: deploy-7"});
+    assert_string_equal(logged(w->a, "request_id"), "deploy-7");
     assert_null(strstr(front_log(w->a), token));
     assert_null(strstr(front_log(w->a), api_token));
 }
