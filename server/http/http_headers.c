@@ -121,6 +121,17 @@ static bool is_next_header(struct header_scan *scan, const char *name, const cha
     return is_next || MHD_VERSION >= 0x01000000;
 }
 
+/* Blanks and tabs behind a value are no part of it (RFC 9110 §5.5), though libmicrohttpd 0.9
+ * leaves them there. */
+static const char *without_blanks(struct http_request *request, const char *value, size_t len)
+{
+    size_t kept = len;
+
+    while (kept > 0 && (value[kept - 1] == ' ' || value[kept - 1] == '\t'))
+        kept--;
+    return kept == len ? value : memcpy(http_memory(request, kept + 1), value, kept);
+}
+
 static enum MHD_Result scan_header(void *arg, enum MHD_ValueKind kind, const char *name,
                                    size_t name_len, const char *value, size_t value_len)
 {
@@ -136,6 +147,7 @@ static enum MHD_Result scan_header(void *arg, enum MHD_ValueKind kind, const cha
         scan->malformed = true;
         return MHD_YES;
     }
+    /* The framing stays as it came: libmicrohttpd has read it in its own way. */
     if (is_header(&content_length, name, name_len)) {
         scan->content_lengths++;
         scan->content_length = value;
@@ -151,7 +163,7 @@ static enum MHD_Result scan_header(void *arg, enum MHD_ValueKind kind, const cha
             continue;
         if (i <= HTTP_HOST && scan->request->headers[i] != NULL)
             scan->repeated = header_names[i].text;
-        scan->request->headers[i] = value;
+        scan->request->headers[i] = without_blanks(scan->request, value, value_len);
         break;
     }
     return MHD_YES;

@@ -1,6 +1,8 @@
 /* Request lines and headers: how much of them is served, and what is refused. */
 #include "harness.h"
 
+#include <microhttpd.h>
+
 enum { ANSWER_MS = 5000, CUT_OFF_MS = 20000, CLOSED_UNANSWERED = 6 };
 
 /* Sends a request line and headers as they are; the token of the world's choice is added. */
@@ -239,6 +241,57 @@ static void test_hosts(struct world *w)
     }
 }
 
+/* RFC 9110 §5.5: blanks around a value are no part of it. */
+static void test_blanks_behind_a_value(struct world *w)
+{
+    static const char *const blanks[] = {" ", "\t", " \t  "};
+    static const char secret[] = "blank-secret-aaaaaaaa";
+    const char *tokens = tokens_write(w, "tokens",
+                                      "ci {blank-secret-aaaaaaaa} lock=* read=*\n");
+    struct front *fe = front_start(w, "--redis", w->redis->url, "--api-tokens", tokens, NULL);
+
+    for (size_t i = 0; i < COUNT_OF(blanks); i++) {
+        struct raw *raw = raw_open(fe);
+
+        raw_text(raw,
+                 "PUT /v1/locks/blank-%zu HTTP/1.1\r\nHost: x%s\r\nLease-Token: %s%s\r\n"
+                 "Authorization: Bearer %s%s\r\nContent-Type: application/json%s\r\n"
+                 "Content-Length: 15\r\n\r\n{\"ttl_ms\":9000}",
+                 i, blanks[i], token_new(w), blanks[i], secret, blanks[i], blanks[i]);
+        struct reply *r = raw_reply(raw, ANSWER_MS);
+        expect_status(r, 201);
+        expect_int(r, "ttl_ms", 9000);
+        raw_text(raw,
+                 "GET /v1/locks/blank-%zu HTTP/1.1\r\nHost: x\r\nX-Empty:%s\r\n"
+                 "X-Request-Id:%s\r\nAuthorization: Bearer %s%s\r\n\r\n",
+                 i, blanks[i], blanks[i], secret, blanks[i]);
+        expect_status(raw_reply(raw, ANSWER_MS), 200);
+    }
+}
+
+/* Where a request ends, libmicrohttpd has read in its own way: what it may have read otherwise
+ * than a proxy is refused. */
+static void test_blanks_behind_a_length(struct world *w)
+{
+    static const struct {
+        const char *header, *body;
+    } framings[] = {
+        {"Content-Length: 2 ", "{}"},
+        {"Content-Length: 2\t", "{}"},
+        {"Transfer-Encoding: chunked ", "2\r\n{}\r\n0\r\n\r\n"},
+        {"Transfer-Encoding: chunked\t", "2\r\n{}\r\n0\r\n\r\n"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(framings); i++) {
+        struct raw *raw = raw_open(w->a);
+
+        raw_text(raw, "PUT /v1/locks/x HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n%s", framings[i].header,
+                 framings[i].body);
+        struct reply *r = raw_reply(raw, ANSWER_MS);
+        expect_true(r, MHD_VERSION >= 0x01000000 || r->status == 400);
+    }
+}
+
 /* libmicrohttpd before 1.0 sends the head of these answers twice, the second time as their
  * body. The connection ends there, so only whoever reads the text is puzzled. */
 static void test_a_length_that_libmicrohttpd_refuses(struct world *w)
@@ -268,6 +321,8 @@ int main(void)
         E2E_TEST(test_what_is_read_in_two_ways),
         E2E_TEST(test_absolute_targets),
         E2E_TEST(test_hosts),
+        E2E_TEST(test_blanks_behind_a_value),
+        E2E_TEST(test_blanks_behind_a_length),
         E2E_TEST(test_a_length_that_libmicrohttpd_refuses),
     };
     struct e2e_plan plan = {.name = "http-headers", E2E_TESTS(tests), .front_ends = 1};
