@@ -305,6 +305,11 @@ void lease_request_acquire(struct lease_request *request, const struct field_int
                                             const struct acquire_result *result))
 {
     static const struct acquire_result draining = {.outcome = TRY_DRAINING};
+
+    if (request->gone) { /* while Redis was asked for something else: nobody would wait */
+        http_drop(request->http);
+        return;
+    }
     struct handler_context *context = request->context;
     int64_t ms = wait_ms_of(request, wait_ms);
     int64_t deadline_ns = ms > 0 ? http_received_ns(request->http) + ms * CLOCK_NS_PER_MS : 0;

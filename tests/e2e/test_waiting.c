@@ -230,6 +230,31 @@ static void test_every_kind_of_hang_up(struct world *w)
     stays_true(!redis_has(w->redis, "leave-raw"), 200);
 }
 
+/* While Redis is asked for something else: the request is no waiter yet, and becomes none. */
+static void test_hang_up_before_the_wait(struct world *w)
+{
+    static const char body[] = "{\"client_params\":{\"id\":\"%s\",\"group\":\"gone\"}}";
+    struct redis *redis = redis_start(w, NULL);
+    struct front *fe = front_start(w, "--redis", redis->url, NULL);
+    const char *first = text(w, body, "a"), *second = text(w, body, "b");
+    struct raw *raw = raw_open(fe);
+
+    expect_status(HTTP(fe, .method = "POST", .path = "/fleetlock/v1/pre-reboot", .body = first,
+                       .headers = {"fleet-lock-protocol: true"}),
+                  200);
+    redis_freeze(redis);
+    raw_text(raw,
+             "POST /fleetlock/v1/pre-reboot HTTP/1.1\r\nHost: x\r\nPrefer: wait=50\r\n"
+             "fleet-lock-protocol: true\r\nContent-Length: %zu\r\n\r\n%s",
+             strlen(second), second);
+    nap_ms(300);
+    raw_reset(raw);
+    nap_ms(300);
+    redis_thaw(redis);
+    wait_until(strstr(front_log(fe), "\"status\":499") != NULL, 5000);
+    assert_true(front_metric(fe, "rlockd_waiters", NULL) == 0);
+}
+
 /* Whether the answer had reached the client before it went, nobody can tell. Either way the
  * lock is not in limbo: the next waiter has it, or the client that went. */
 static void hang_up_in_the_grant(struct world *w, const char *lock, int delay_us)
@@ -361,6 +386,7 @@ int main(void)
         E2E_TEST(test_waiters_are_seen_on_both_front_ends),
         E2E_TEST(test_hang_up_leaves_at_once),
         E2E_TEST(test_every_kind_of_hang_up),
+        E2E_TEST(test_hang_up_before_the_wait),
         E2E_TEST(test_hang_up_races_with_the_grant),
         E2E_TEST(test_many_are_served_one_by_one),
         E2E_TEST(test_waiters_of_a_killed_front_end_go),
