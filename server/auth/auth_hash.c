@@ -129,7 +129,8 @@ static const char *read_token(char token[AUTH_TOKEN_MAX + 3])
     if (!got)
         return "there is no token on standard input";
     token[strcspn(token, "\r\n")] = '\0';
-    if (getchar() != EOF || strlen(token) > AUTH_TOKEN_MAX)
+    /* A terminal has no end of file behind the line, unless it is typed. */
+    if ((!isatty(STDIN_FILENO) && getchar() != EOF) || strlen(token) > AUTH_TOKEN_MAX)
         return "standard input has more than one token of up to 256 characters";
     if (strlen(token) < AUTH_TOKEN_MIN)
         return "the token has fewer than 16 characters: --make-token makes a good one";

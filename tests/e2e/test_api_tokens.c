@@ -1,8 +1,11 @@
 /* API tokens: verbs, names, dates, limits, and a file that changes. */
 #include "harness.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <termios.h>
 #include <time.h>
+#include <unistd.h>
 
 #define READ_TOKEN "read-secret-aaaaaaaa"
 #define LOCK_TOKEN "lock-secret-bbbbbbbb"
@@ -418,6 +421,26 @@ static void test_weak_tokens_are_refused(struct world *w)
     }
 }
 
+/* Who types a token ends it with Enter, and no line comes behind it. */
+static void test_a_token_that_is_typed(struct world *w)
+{
+    int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    struct termios settings;
+    char name[64];
+
+    assert_true(terminal >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0);
+    assert_int_equal(ptsname_r(terminal, name, sizeof(name)), 0);
+    const char *script = text(w, "\"$0\" --hash-token ci <'%s'", name);
+    const char *const argv[] = {"sh", "-c", script, rlockd_binary(), NULL};
+    struct child *child = child_start(w, "shell", argv, NULL);
+    /* What was typed before the echo went off is thrown away. */
+    wait_until(tcgetattr(terminal, &settings) == 0 && !(settings.c_lflag & ECHO), SOON_MS);
+    assert_int_equal(write(terminal, LOCK_TOKEN "\n", sizeof(LOCK_TOKEN)), sizeof(LOCK_TOKEN));
+    assert_int_equal(child_wait(child, SOON_MS), 0);
+    assert_non_null(strstr(child_stdout(child), "ci sha256:"));
+    close(terminal);
+}
+
 /* A script must not go on with an empty file of tokens. */
 static void test_output_that_cannot_be_written(struct world *w)
 {
@@ -449,6 +472,7 @@ int main(void)
         E2E_TEST(test_requests_a_second),
         E2E_TEST(test_tokens_are_made_and_hashed),
         E2E_TEST(test_weak_tokens_are_refused),
+        E2E_TEST(test_a_token_that_is_typed),
         E2E_TEST(test_output_that_cannot_be_written),
     };
     struct e2e_plan plan = {.name = "api_tokens", E2E_TESTS(tests), .front_ends = 1};
