@@ -7,6 +7,7 @@
 #include "handlers/locks_operator.h"
 #include "handlers/routes.h"
 #include "server/base/log.h"
+#include "server/base/text.h"
 #include "server/http/problem.h"
 #include "server/http/request.h"
 #include "storage/look/grant_find.h"
@@ -19,12 +20,15 @@ void locks_reply_forced(struct lease_request *request, bool unlocked)
         json_pack("{s:s, s:b}", "lock", lease_name(&request->lease), "unlocked", unlocked));
 }
 
+/* `former_holder`: as it stands in Redis, where a key may hold any bytes. */
 static void log_forced(const struct lease_request *request, const char *former_holder)
 {
     const struct lease *lease = &request->lease;
     const char *caller = lease->caller[0] != '\0' ? lease->caller : NULL;
     const char *reason = lease->note[0] != '\0' ? lease->note : NULL;
 
+    if (!text_is_utf8(former_holder, strlen(former_holder)))
+        former_holder = NULL;
     log_write(LOG_LEVEL_WARN, "lock forced open",
               json_pack("{s:s*, s:s*, s:s*, s:s*, s:b}", "lock", lease_name(lease), "caller",
                         caller, "reason", reason, "former_holder", former_holder, "audit", 1));

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "server/base/log.h"
+#include "server/base/text.h"
 #include "storage/notes/notes.h"
 
 /* Adds the names as clients say them, without the operator's prefix. */
@@ -26,6 +27,9 @@ static void add_names(json_t *fields, const struct store *store, const struct le
 
 void session_log_expiry(const char *session_id, const char *name, int64_t lease_count)
 {
+    /* Redis may hold any bytes. */
+    if (!text_is_utf8(name, strlen(name)))
+        name = NULL;
     log_write(LOG_LEVEL_WARN, "session expired",
               json_pack("{s:s, s:s*, s:I}", "session_id", session_id, "session_name", name,
                         "leases", (json_int_t)lease_count));

@@ -170,6 +170,19 @@ static void test_the_trail(struct world *w)
     assert_int_equal(count_audits(fe, "", ""), 6);
 }
 
+/* Whatever a client of another kind writes, the lock and the operator stand in the line. */
+static void test_a_holder_that_is_no_text(struct world *w)
+{
+    struct front *fe = guarded(w);
+
+    redis_ok(w->redis, "HSET odd %b 1", "0b7dd2f4-6d7b-4d2f-9b39-4a0f9a6a2f4e:\xff",
+             (size_t)38);
+    redis_ok(w->redis, "PEXPIRE odd 60000");
+    expect_bool(force(fe, "odd"), "unlocked", true);
+    wait_until(count_audits(fe, "lock forced open", "\"lock\":\"odd\"") == 1, SOON_MS);
+    assert_int_equal(count_audits(fe, "\"caller\":\"anna\"", REASON), 1);
+}
+
 int main(void)
 {
     static const struct e2e_test tests[] = {
@@ -178,6 +191,7 @@ int main(void)
         E2E_TEST(test_the_session_is_told),
         E2E_TEST(test_reasons),
         E2E_TEST(test_the_trail),
+        E2E_TEST(test_a_holder_that_is_no_text),
     };
     struct e2e_plan plan = {.name = "audit", E2E_TESTS(tests), .front_ends = 1};
 

@@ -308,6 +308,17 @@ static void test_a_session_that_expires(struct world *w)
     assert_string_equal(str(line, "reason"), "expired");
 }
 
+static void test_a_session_whose_name_is_no_text(struct world *w)
+{
+    struct front *other = front_start(w, "--redis", w->redis->url, NULL);
+    struct session s = session_new(w->a, text(w, "%s&name=worker", ttl_of(w, 2000)));
+
+    redis_ok(w->redis, "HSET rlockd:session:{%s} name %b", s.id, "\xff", (size_t)1);
+    json_t *line = only_event(w, other, "session expired", "session_id", s.id);
+    assert_null(json_object_get(line, "session_name"));
+    assert_int_equal(integer(line, "leases"), 0);
+}
+
 static void test_a_lease_that_is_forced_out(struct world *w)
 {
     struct front *other = front_start(w, "--redis", w->redis->url, NULL);
@@ -349,6 +360,7 @@ int main(void)
         E2E_TEST(test_objects_are_named_by_kind),
         E2E_TEST(test_health_checks_are_for_debugging),
         E2E_TEST(test_a_session_that_expires),
+        E2E_TEST(test_a_session_whose_name_is_no_text),
         E2E_TEST(test_a_lease_that_is_forced_out),
         E2E_TEST(test_a_session_that_its_client_ends),
     };
