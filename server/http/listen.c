@@ -178,13 +178,12 @@ int listen_inherit(int *fds, int count, char where[LISTEN_TEXT_SIZE], char *erro
                  "LISTEN_FDS: exactly one socket is taken, and it has to listen on TCP");
         return -1;
     }
-    fds[0] = INHERITED_FD;
-    for (int i = 1; i < count; i++) {
-        fds[i] = fcntl(INHERITED_FD, F_DUPFD_CLOEXEC, INHERITED_FD);
-        if (fds[i] < 0)
-            break;
-    }
-    if (fds[count - 1] < 0 || set_keepalive(INHERITED_FD) != 0 ||
+    int filled = 0;
+    fds[filled++] = INHERITED_FD;
+    while (filled < count &&
+           (fds[filled] = fcntl(INHERITED_FD, F_DUPFD_CLOEXEC, INHERITED_FD)) >= 0)
+        filled++;
+    if (filled < count || set_keepalive(INHERITED_FD) != 0 ||
         fcntl(INHERITED_FD, F_SETFD, FD_CLOEXEC) != 0 ||
         fcntl(INHERITED_FD, F_SETFL, fcntl(INHERITED_FD, F_GETFL) | O_NONBLOCK) != 0) {
         snprintf(error, error_size, "LISTEN_FDS: %s", strerror(errno));
