@@ -273,12 +273,15 @@ static void reload_tokens(const struct rlockd *rlockd)
         return;
     }
     struct auth *auth = auth_load(path, error, sizeof(error));
+    if (auth != NULL && !auth_source_replace(rlockd->auth, auth)) {
+        snprintf(error, sizeof(error), "out of memory");
+        auth = NULL;
+    }
     if (auth == NULL) {
         log_write(LOG_LEVEL_ERROR, "API tokens not reloaded: the old tokens stay",
                   json_pack("{s:s*, s:b}", "error", error, "audit", 1));
         return;
     }
-    auth_source_replace(rlockd->auth, auth);
     log_write(LOG_LEVEL_INFO, "API tokens reloaded",
               json_pack("{s:s*, s:b}", "file", path, "audit", 1));
 }

@@ -65,18 +65,19 @@ void auth_source_free(struct auth_source *source)
     free(source);
 }
 
-void auth_source_replace(struct auth_source *source, struct auth *auth)
+bool auth_source_replace(struct auth_source *source, struct auth *auth)
 {
     auth_inherit(auth, source->current->auth);
     struct auth_snapshot *fresh = snapshot_new(auth), *old;
 
     if (fresh == NULL)
-        return; /* memory is short: the old tokens stay */
+        return false;
     pthread_mutex_lock(&source->mutex);
     old = source->current;
     source->current = fresh;
     pthread_mutex_unlock(&source->mutex);
     auth_snapshot_drop(old);
+    return true;
 }
 
 struct auth_snapshot *auth_source_take(struct auth_source *source)

@@ -12,8 +12,9 @@ struct auth_source *auth_source_new(struct auth *auth);
 /* When no thread uses the source any more. */
 void auth_source_free(struct auth_source *source);
 /* For one thread at a time. Takes ownership of `auth`. The former set is freed when the last
- * request that refers to it has ended. */
-void auth_source_replace(struct auth_source *source, struct auth *auth);
+ * request that refers to it has ended. False: out of memory, and the former set stays. */
+bool auth_source_replace(struct auth_source *source, struct auth *auth)
+    __attribute__((warn_unused_result));
 
 /* A set of tokens that stays until auth_snapshot_drop(). */
 struct auth_snapshot;

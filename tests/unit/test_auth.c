@@ -455,7 +455,7 @@ static void a_new_file_keeps_the_counts(void **state)
     assert_true(auth_begin_wait(before));
     auth = NULL; /* the source's */
     load("other " HASH_B " lock=*\nfewer " HASH_A " read=* max-waiters=1\n");
-    auth_source_replace(source, auth);
+    assert_true(auth_source_replace(source, auth));
     const struct auth_caller *after = find(TOKEN_A);
     auth = NULL;
     assert_false(auth_begin_wait(after));
