@@ -77,7 +77,7 @@ static int read_lines(struct auth *auth, FILE *file, const struct refusal *refus
         number++;
         wrong = read_line(auth, line, (size_t)len, number);
     }
-    if (wrong == NULL && ferror(file)) {
+    if (wrong == NULL && !feof(file)) { /* ferror() tells nothing of memory that is short */
         number++;
         wrong = strerror(errno);
     }
