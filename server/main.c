@@ -258,7 +258,7 @@ static void reload_tls(void)
     if (tls_reload(error, sizeof(error)))
         log_write(LOG_LEVEL_INFO, "certificate reloaded", NULL);
     else
-        log_write(LOG_LEVEL_ERROR, "certificate not reloaded: the old certificate stays",
+        log_write(LOG_LEVEL_ERROR, "certificate not reloaded",
                   json_pack("{s:s*}", "reason", error));
 }
 
@@ -278,7 +278,7 @@ static void reload_tokens(const struct rlockd *rlockd)
         auth = NULL;
     }
     if (auth == NULL) {
-        log_write(LOG_LEVEL_ERROR, "API tokens not reloaded: the old tokens stay",
+        log_write(LOG_LEVEL_ERROR, "API tokens not reloaded",
                   json_pack("{s:s*, s:b}", "error", error, "audit", 1));
         return;
     }
