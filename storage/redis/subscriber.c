@@ -19,6 +19,14 @@
  * by polling. */
 #define TROUBLE_AFTER_NS (3 * CLOCK_NS_PER_S)
 
+enum {
+    /* So many maps must name the same master before a channel whose subscription Redis has
+     * ended is subscribed to there again. The first may be of a node that has not heard yet
+     * that the slot has moved, and an SSUBSCRIBE at the wrong node ends the connection of all
+     * channels. */
+    MAPS_TO_STAY = 3
+};
+
 enum channel_state {
     CHANNEL_WANTED,  /* to be subscribed when the connection is up */
     CHANNEL_PENDING, /* SUBSCRIBE is under way */
@@ -34,6 +42,7 @@ struct subscriber_channel {
     struct subscription *owner; /* NULL: its owner has left */
     size_t len;
     bool is_acknowledged, is_shard_acknowledged; /* since the last SUBSCRIBE */
+    int maps_to_stay; /* Redis has ended the subscription in the shard; 0: it has not */
     char name[];
 };
 
@@ -77,6 +86,7 @@ static void subscribe(struct subscriber *subscriber, struct subscriber_channel *
     bool sent = redis_link_subscribe(link, channel->name, channel->len) == 0;
 
     channel->is_acknowledged = false;
+    channel->maps_to_stay = 0;
     channel->is_shard_acknowledged = !is_in_shard(subscriber, channel);
     if (sent && !channel->is_shard_acknowledged)
         sent = redis_link_subscribe_in_shard(link, channel->name, channel->len) == 0;
@@ -179,14 +189,15 @@ static void on_unsubscribed(struct subscriber *subscriber, struct subscriber_cha
         forget(subscriber, channel);
 }
 
-/* The slot of a channel that is wanted has moved away. A message that is published there
- * meanwhile comes by the channel that is not the shard's, or not at all. */
+/* The slot of a channel that is wanted has moved away, and is perhaps back by now. Messages
+ * that are published meanwhile are missed: on_subscribed() tells the owner. */
 static void on_moved(struct subscriber *subscriber, struct subscriber_channel *channel)
 {
     if (channel->state != CHANNEL_LIVE && channel->state != CHANNEL_PENDING)
         return;
     enter(channel, CHANNEL_PENDING);
     channel->is_shard_acknowledged = false;
+    channel->maps_to_stay = MAPS_TO_STAY;
     subscriber->options.moved(subscriber->options.arg);
 }
 
@@ -364,6 +375,19 @@ void subscriber_add(struct subscriber *subscriber, struct subscription *subscrip
     subscription->channel = channel;
     if (channel->state == CHANNEL_WANTED)
         subscribe(subscriber, channel);
+}
+
+/* Asks for one more map after the last, too: should the slot be another node's after all, the
+ * connection ends again and again until a map says so. */
+void subscriber_stay(struct subscriber *subscriber, const struct subscription *subscription)
+{
+    struct subscriber_channel *channel = subscription->channel;
+
+    if (channel->state != CHANNEL_PENDING || channel->maps_to_stay == 0)
+        return;
+    if (--channel->maps_to_stay == 0)
+        subscribe(subscriber, channel);
+    subscriber->options.moved(subscriber->options.arg);
 }
 
 static bool leave_shard(struct subscriber *subscriber, const struct subscriber_channel *channel)

@@ -26,7 +26,8 @@ struct subscriber_options {
      * such channels. Writes a channel in a slot that the node has, to be tried with; false: it
      * has none. NULL: this is no node of a cluster. */
     bool (*shard_channel)(void *arg, char channel[SUBSCRIBER_CHANNEL_SIZE]);
-    /* Redis has ended the subscription in the shard: its slot is another node's now. */
+    /* Redis has ended the subscription in the shard: its slot is another node's now, or was for
+     * a while. A map of the slots is wanted, for subscriber_remove() or subscriber_stay(). */
     void (*moved)(void *arg);
     void *arg;
 };
@@ -52,6 +53,9 @@ const char *subscriber_trouble(const struct subscriber *subscriber);
 
 void subscriber_add(struct subscriber *subscriber, struct subscription *subscription,
                     const char *channel, size_t len);
+/* A map has come that has the slot of this channel at this node: listens in the shard again if
+ * Redis has ended that. */
+void subscriber_stay(struct subscriber *subscriber, const struct subscription *subscription);
 void subscriber_remove(struct subscriber *subscriber, struct subscription *subscription);
 
 #endif

@@ -29,8 +29,11 @@ static void follow(struct cluster *cluster, struct cluster_subscription *subscri
 {
     struct cluster_node *node = node_for(cluster, subscription);
 
-    if (node == subscription->node)
+    if (node == subscription->node) {
+        if (node != NULL && node == cluster->owners[subscription->slot])
+            subscriber_stay(node->node.subscriber, subscription->subscription);
         return;
+    }
     leave(subscription);
     subscription->node = node;
     if (node != NULL)

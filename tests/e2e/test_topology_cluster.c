@@ -227,6 +227,38 @@ static void test_messages_of_the_shard(struct world *w)
     assert_string_equal(listener_next(listener, 5000), "end");
 }
 
+/* A master loses a slot and has it again before the front end has read another map: Redis has
+ * ended the subscription in the shard, and the map still names this master. In the second round
+ * the lock is released before the front end listens again. */
+static void test_slot_that_was_away(struct world *w)
+{
+    struct cluster *cluster = cluster_start(w, MASTERS, false);
+    skip_without_shards(cluster->nodes[0]);
+    struct front *fe = start(cluster), *other = start(cluster);
+    struct redis *node = cluster->nodes[1];
+    const char *name = cluster_name_at(cluster, node, "away");
+    const char *channel = text(w, "redisson_lock__channel:{%s}", name);
+    int slot = cluster_slot(cluster, name);
+
+    for (int i = 0; i < 2; i++) {
+        const char *token = token_new(w);
+        grant(fe, name, token);
+        struct call *waiter = call_put(other, name, token_new(w), "wait_ms=30000&ttl_ms=500");
+        await_listener(node, channel);
+        child_signal(other->child, SIGSTOP);
+        redis_ok(node, "CLUSTER DELSLOTS %d", slot);
+        redis_ok(node, "CLUSTER ADDSLOTS %d", slot);
+        if (i == 1)
+            wait_until(lock_release(fe, name, token)->status == 200, MOVE_MS);
+        child_signal(other->child, SIGCONT);
+        await_listener(node, channel);
+        if (i == 0)
+            wait_until(lock_release(fe, name, token)->status == 200, MOVE_MS);
+        expect_status(call_await(waiter, 1000), 201); /* sooner than by polls */
+        wait_until(!redis_has(node, name), 5000);
+    }
+}
+
 static void test_sessions_over_masters(struct world *w)
 {
     struct cluster *cluster = cluster_start(w, MASTERS, false);
@@ -518,6 +550,7 @@ int main(void)
         E2E_TEST(test_a_session_with_a_lease_at_a_dead_master),
         E2E_TEST(test_slot_that_moves),
         E2E_TEST(test_slot_that_stays_open),
+        E2E_TEST(test_slot_that_was_away),
         E2E_TEST(test_masters_that_contradict_each_other),
         E2E_TEST(test_node_that_is_added),
         E2E_TEST(test_node_without_slots),
