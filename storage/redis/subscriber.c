@@ -390,9 +390,11 @@ void subscriber_stay(struct subscriber *subscriber, const struct subscription *s
     subscriber->options.moved(subscriber->options.arg);
 }
 
+/* Redis answers MOVED to an SUNSUBSCRIBE where the slot is no longer, and that would end the
+ * connection of all channels. */
 static bool leave_shard(struct subscriber *subscriber, const struct subscriber_channel *channel)
 {
-    return !is_in_shard(subscriber, channel) ||
+    return !is_in_shard(subscriber, channel) || channel->maps_to_stay > 0 ||
            redis_link_unsubscribe_in_shard(subscriber->link, channel->name, channel->len) == 0;
 }
 
