@@ -193,7 +193,8 @@ static void on_unsubscribed(struct subscriber *subscriber, struct subscriber_cha
  * that are published meanwhile are missed: on_subscribed() tells the owner. */
 static void on_moved(struct subscriber *subscriber, struct subscriber_channel *channel)
 {
-    if (channel->state != CHANNEL_LIVE && channel->state != CHANNEL_PENDING)
+    if (!is_in_shard(subscriber, channel) ||
+        (channel->state != CHANNEL_LIVE && channel->state != CHANNEL_PENDING))
         return;
     enter(channel, CHANNEL_PENDING);
     channel->is_shard_acknowledged = false;

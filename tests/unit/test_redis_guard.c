@@ -260,6 +260,25 @@ static void confirmation_for_nobody_ends_the_connection(void **state)
     assert_false(listening.is_told);
 }
 
+/* Of a server that is no node of a cluster. */
+static void end_of_a_channel_that_is_no_shards_changes_nothing(void **state)
+{
+    struct listening listening;
+    struct meeting meeting = {0};
+    struct fake_redis liar = {.after = "leaves\r\n",
+                              .then = "*3\r\n$9\r\nsubscribe\r\n$5\r\nstays\r\n:1\r\n"
+                                      "*3\r\n$12\r\nsunsubscribe\r\n$5\r\nstays\r\n:0\r\n"
+                                      "*3\r\n$7\r\nmessage\r\n$5\r\nstays\r\n$1\r\n0\r\n"};
+
+    (void)state;
+    fake_redis_start(&liar);
+    fake_redis_client_init(&meeting.side, &liar);
+    run_listening(&listening, &meeting);
+    fake_redis_client_release(&meeting.side);
+    fake_redis_stop(&liar);
+    assert_true(listening.is_told);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +287,7 @@ int main(void)
         cmocka_unit_test(reply_of_too_many_elements_ends_the_connection),
         cmocka_unit_test(confirmation_may_come_when_the_channel_was_left),
         cmocka_unit_test(confirmation_for_nobody_ends_the_connection),
+        cmocka_unit_test(end_of_a_channel_that_is_no_shards_changes_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
