@@ -63,7 +63,8 @@ struct redis_link_options {
     bool broadcasts;       /* a cluster node: messages of scripts go to all nodes */
     bool is_quorum_member; /* one of several servers with all keys: scripts go in that form */
     void (*up)(void *arg);
-    void (*down)(void *arg); /* after every pending callback */
+    /* After every pending callback; an attempt is over when no address of the name is left. */
+    void (*down)(void *arg);
     void *arg;
 };
 

@@ -20,6 +20,14 @@ static void note_loss(struct redis_link *link)
     link->was_up = false;
 }
 
+/* The owner may name another server. */
+static void give_up_name(struct redis_link *link)
+{
+    if (link->attempt.tried > 0)
+        redis_link_forget_prepared(link);
+    link->options.down(link->options.arg);
+}
+
 void redis_link_went_down(struct redis_link *link)
 {
     note_loss(link);
@@ -35,9 +43,8 @@ void redis_link_went_down(struct redis_link *link)
     timer_cancel(timers, &link->deadline);
     if (link->stopped)
         return;
-    if (link->attempt.tried > 0 && !goes_on)
-        redis_link_forget_prepared(link);
-    link->options.down(link->options.arg);
+    if (!goes_on)
+        give_up_name(link);
     int64_t delay_ms = goes_on ? 0 : link->backoff_ms;
     timer_arm(timers, &link->retry,
               loop_now_ns(link->options.loop) + delay_ms * CLOCK_NS_PER_MS);

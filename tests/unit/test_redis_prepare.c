@@ -187,6 +187,7 @@ struct scene {
     struct redis_url url;
     struct redis_link *link;
     int ups, downs;
+    bool has_two_names; /* each time it is down, it is to connect to the other one */
     int ticks;
     struct timer tick;
     int64_t give_up_ns;
@@ -200,7 +201,13 @@ static void on_up(void *arg)
 
 static void on_down(void *arg)
 {
-    ((struct scene *)arg)->downs++;
+    struct scene *scene = arg;
+    struct redis_host *host = &scene->url.hosts[0];
+
+    scene->downs++;
+    if (scene->has_two_names)
+        snprintf(host->host, sizeof(host->host), "%s",
+                 strcmp(host->host, "other.test") == 0 ? "redis.test" : "other.test");
 }
 
 static void on_tick(void *arg)
@@ -274,9 +281,50 @@ static void addresses_are_tried_in_turn(void **state)
     scene_start(&scene, greeter.port);
     play_until(&scene, is_up);
     assert_int_equal(names.asked, 1);
-    assert_int_equal(scene.downs, 2);
+    assert_int_equal(scene.downs, 0); /* the name was not given up */
     scene_end(&scene);
     greeter_stop(&greeter);
+}
+
+/* As with the Sentinels of a URL: the next name is tried when no address of one answers. */
+static void every_address_of_a_name_is_tried_before_the_next_name(void **state)
+{
+    struct greeter greeter;
+    struct scene scene;
+
+    (void)state;
+    names_reset();
+    greeter_start(&greeter, AF_INET, "127.0.0.3");
+    names.addresses[0] = "127.0.0.1";
+    names.addresses[1] = "127.0.0.3";
+    scene_start(&scene, greeter.port);
+    scene.has_two_names = true;
+    play_until(&scene, is_up);
+    assert_int_equal(names.asked, 1);
+    assert_int_equal(scene.downs, 0);
+    scene_end(&scene);
+    greeter_stop(&greeter);
+}
+
+static bool half_a_second_has_passed(const struct scene *scene)
+{
+    return scene->ticks * TICK_MS >= 500;
+}
+
+static void names_that_lead_nowhere_are_asked_for_with_pauses(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    names_reset();
+    names.addresses[0] = "127.0.0.1";
+    names.addresses[1] = "127.0.0.2";
+    scene_start(&scene, 1);
+    scene.has_two_names = true;
+    play_until(&scene, half_a_second_has_passed);
+    assert_in_range(names.asked, 2, 10);
+    assert_non_null(strstr(redis_link_down_reason(scene.link), "cannot be reached"));
+    scene_end(&scene);
 }
 
 static void names_lead_to_ipv6(void **state)
@@ -439,6 +487,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses_are_tried_in_turn),
+        cmocka_unit_test(every_address_of_a_name_is_tried_before_the_next_name),
+        cmocka_unit_test(names_that_lead_nowhere_are_asked_for_with_pauses),
         cmocka_unit_test(names_lead_to_ipv6),
         cmocka_unit_test(an_unknown_name_is_asked_for_again),
         cmocka_unit_test(a_hanging_name_service_stalls_nothing),
