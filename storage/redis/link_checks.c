@@ -74,8 +74,6 @@ static void become_up(struct redis_link *link)
     redis_link_forget_prepared(link);
     redis_link_enter(link, LINK_UP);
     redis_link_reset_writes(link);
-    if (link->options.probe != NULL)
-        redis_link_proven(link);
     link->is_explained = false;
     link->checks.last_client_id = link->checks.client_id;
     memcpy(link->server.run_id, link->checks.run_id, sizeof(link->server.run_id));
@@ -89,6 +87,9 @@ static void become_up(struct redis_link *link)
     log_write(LOG_LEVEL_INFO, connected_text(&link->options),
               json_pack("{s:s*, s:s*}", "redis", url, "run_id", link->server.run_id));
     link->options.up(link->options.arg);
+    if (link->options.probe != NULL &&
+        redis_link_is_up(link)) /* or its owner has no use of it */
+        redis_link_proven(link);
 }
 
 static void pass(struct redis_link *link)

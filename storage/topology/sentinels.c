@@ -195,6 +195,8 @@ static void hear(struct sentinel_conn *conn, int64_t epoch)
     int64_t before = sentinels->epoch;
     bool is_other = !is_same(&conn->named, &sentinels->reported);
 
+    if (conn == &sentinels->asker) /* a listener is yet to subscribe */
+        redis_link_proven(conn->link);
     if (!is_other) {
         sentinels->suspect.host[0] = '\0';
         sentinels->former_ns = 0;
@@ -290,7 +292,6 @@ static void on_asker_up(void *arg)
 {
     struct sentinel_conn *conn = arg;
 
-    redis_link_proven(conn->link);
     conn->sentinels->polls = 0;
     on_poll(conn->sentinels);
 }
@@ -342,7 +343,7 @@ static void on_push(void *arg, enum link_push push, const char *channel, size_t 
 
     (void)channel;
     (void)channel_len;
-    if (push == LINK_PUSH_SUBSCRIBED)
+    if (push == LINK_PUSH_SUBSCRIBED && redis_link_is_up(conn->link))
         redis_link_proven(conn->link);
     if (push != LINK_PUSH_MESSAGE || sentinels->stopped ||
         now_ns - sentinels->switched_ns < SWITCH_EVERY_NS ||

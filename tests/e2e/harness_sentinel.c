@@ -68,6 +68,19 @@ bool sentinel_names(struct sentinel *sentinel, const struct redis *redis)
            atoi(reply->element[1]->str) == redis->port;
 }
 
+int sentinel_accepted(struct sentinel *sentinel)
+{
+    static const char name[] = "total_connections_received:";
+    redisReply *reply = sentinel_do(sentinel, "INFO stats");
+    const char *found = reply != NULL && reply->type == REDIS_REPLY_STRING
+                            ? strstr(reply->str, name)
+                            : NULL;
+
+    if (found == NULL)
+        FAIL("INFO has no %s", name);
+    return atoi(found + strlen(name));
+}
+
 /* Where it listens. */
 static void write_configuration(struct sentinel *sentinel, int number, FILE *file)
 {

@@ -28,6 +28,8 @@ void sentinel_return(struct sentinel *sentinel);
 const char *sentinel_url(struct sentinel *const *sentinels, int count);
 /* Whether this Redis is the master of `mymaster`, as the Sentinel says. */
 bool sentinel_names(struct sentinel *sentinel, const struct redis *redis);
+/* How many connections it has accepted. */
+int sentinel_accepted(struct sentinel *sentinel);
 /* A command; an error fails the test. */
 void sentinel_ok(struct sentinel *sentinel, const char *format, ...) PRINTF_LIKE(2, 3);
 

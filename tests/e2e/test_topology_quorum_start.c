@@ -70,6 +70,11 @@ static void test_one_server_twice(struct world *w)
         expect_detail(http(fe, "GET", "/readyz", NULL),
                       text(w, "127.0.0.1:%d", proxy_port(proxy[i])));
     wait_until(lock_put(fe, "served", token_new(w), NULL)->status == 201, SOON_MS);
+    /* The other host is tried now and then, and not all the time. */
+    nap_ms(2000);
+    double connects = front_metric(fe, "rlockd_redis_connects_total", NULL);
+    nap_ms(3000);
+    assert_true(front_metric(fe, "rlockd_redis_connects_total", NULL) - connects < 10);
     /* It says so for as long as nothing else is known. */
     proxy_set(proxy[0], PROXY_RESET);
     proxy_set(proxy[1], PROXY_RESET);

@@ -271,6 +271,23 @@ static void test_lying_sentinels(struct world *w)
     expect_it_serves(w, fe, "lies");
 }
 
+/* Two of three Sentinels do not know the master: they are asked now and then, and not all the
+ * time. */
+static void test_sentinels_that_do_not_know_the_master(struct world *w)
+{
+    struct trio trio = trio_start(w);
+
+    for (int i = 0; i < 2; i++)
+        sentinel_ok(trio.sentinel[i], "SENTINEL REMOVE mymaster");
+    struct front *fe = front_start(w, "--redis", trio.url, NULL);
+    nap_ms(2000);
+    int before = sentinel_accepted(trio.sentinel[0]) + sentinel_accepted(trio.sentinel[1]);
+    nap_ms(3000);
+    int after = sentinel_accepted(trio.sentinel[0]) + sentinel_accepted(trio.sentinel[1]);
+    assert_in_range(after - before, 0, 15);
+    expect_it_serves(w, fe, "unknown");
+}
+
 /* The replicas do not get what was written last: it is lost by the failover, noticed, and told
  * to its holder; the session itself, and its other lease, are as old as what was replicated. */
 static void test_replicas_that_lag(struct world *w)
@@ -387,6 +404,7 @@ int main(void)
         E2E_TEST(test_only_a_learnt_sentinel_lives),
         E2E_TEST(test_no_sentinel_lives),
         E2E_TEST(test_lying_sentinels),
+        E2E_TEST(test_sentinels_that_do_not_know_the_master),
         E2E_TEST(test_replicas_that_lag),
         E2E_TEST(test_master_that_was_a_replica),
         E2E_TEST(test_sentinel_login),
