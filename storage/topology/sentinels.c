@@ -20,8 +20,8 @@ enum { LEARNT_MAX = 16, KNOWN_MAX = REDIS_URL_HOSTS_MAX + LEARNT_MAX, LISTENERS 
 #define POLL_EVERY_NS (1 * CLOCK_NS_PER_S)
 /* How often a Sentinel is asked for the other Sentinels. */
 #define LEARN_EVERY_POLLS 10
-/* Messages of failovers that come sooner after another are left to the next poll: a Sentinel
- * that sends many must not keep the connection from being used. */
+/* Messages of failovers that come sooner after another of the same Sentinel are left to the
+ * next poll: a Sentinel that sends many must not have a new connection for each. */
 #define SWITCH_EVERY_NS (1 * CLOCK_NS_PER_S)
 /* Sentinels that were set up anew count epochs from 0 again. They are believed when no Sentinel
  * has named the last master or a later one for so long. */
@@ -37,6 +37,8 @@ struct sentinel_conn {
     size_t at;               /* in `known` */
     bool is_asked;           /* a question for the master is under way */
     struct redis_host named; /* its answer, while the epoch is asked for */
+    bool has_told;           /* of a failover: the next connection is to the same Sentinel */
+    int64_t told_ns;
 };
 
 struct sentinels {
@@ -53,7 +55,6 @@ struct sentinels {
     int64_t former_ns; /* since when Sentinels name former masters only; 0: they do not */
     bool is_wanted;    /* `found` is to come */
     size_t failed;     /* Sentinels in a row that gave no answer */
-    int64_t switched_ns;
     unsigned polls;
     struct timer poll;
     bool stopped;
@@ -328,9 +329,27 @@ static void on_listener_down(void *arg)
     const struct sentinel_conn *listeners = conn->sentinels->listeners;
     const struct sentinel_conn *other = &listeners[conn == &listeners[0] ? 1 : 0];
 
+    if (conn->has_told) {
+        conn->has_told = false;
+        return;
+    }
     point(conn, conn->at + 1);
     if (conn->at == other->at)
         point(conn, conn->at + 1);
+}
+
+/* The message has no epoch, and may be of a failover that is long over: a Sentinel that stood
+ * still tells of all that it has missed. So the Sentinel is asked, by on_listener_up() of a new
+ * connection, since nothing may be asked after SUBSCRIBE. */
+static void ask_teller(struct sentinel_conn *conn)
+{
+    int64_t now_ns = loop_now_ns(conn->sentinels->options.loop);
+
+    if (now_ns - conn->told_ns < SWITCH_EVERY_NS || !redis_link_is_up(conn->link))
+        return;
+    conn->told_ns = now_ns;
+    conn->has_told = true;
+    leave(conn, "the Sentinel tells of a failover, and is asked for the master");
 }
 
 static void on_push(void *arg, enum link_push push, const char *channel, size_t channel_len,
@@ -338,23 +357,17 @@ static void on_push(void *arg, enum link_push push, const char *channel, size_t 
 {
     struct sentinel_conn *conn = arg;
     struct sentinels *sentinels = conn->sentinels;
-    int64_t now_ns = loop_now_ns(sentinels->options.loop);
     struct redis_host master;
 
     (void)channel;
     (void)channel_len;
     if (push == LINK_PUSH_SUBSCRIBED && redis_link_is_up(conn->link))
         redis_link_proven(conn->link);
-    if (push != LINK_PUSH_MESSAGE || sentinels->stopped ||
-        now_ns - sentinels->switched_ns < SWITCH_EVERY_NS ||
-        !sentinel_read_switch(payload, payload_len, sentinels->options.url->master_name,
-                              &master) ||
-        is_same(&master, &sentinels->reported))
-        return;
-    sentinels->switched_ns = now_ns;
-    if (sentinels->epoch != SENTINEL_NO_EPOCH)
-        sentinels->epoch++;
-    report(sentinels, conn, &master);
+    if (push == LINK_PUSH_MESSAGE && !sentinels->stopped &&
+        sentinel_read_switch(payload, payload_len, sentinels->options.url->master_name,
+                             &master) &&
+        !is_same(&master, &sentinels->reported))
+        ask_teller(conn);
 }
 
 static bool awaits(void *arg, const char *channel, size_t len)

@@ -195,6 +195,39 @@ static void test_sentinel_that_missed_a_failover(struct world *w)
         FAIL("the Sentinel ended the connection");
 }
 
+/* The first Sentinel makes another server the master, and the third one knows of it. */
+static void fail_over(const struct trio *trio, struct front *fe)
+{
+    int before = failovers(fe);
+    const struct redis *former = trio_master(trio);
+
+    wait_until(trio_fail_over(trio), FAILOVER_MS);
+    wait_until(failovers(fe) == before + 1, FAILOVER_MS);
+    wait_until(!sentinel_names(trio->sentinel[0], former) &&
+                   !sentinel_names(trio->sentinel[2], former),
+               FAILOVER_MS);
+    nap_ms(3000); /* they tell all who listen */
+}
+
+/* A Sentinel that slept through two failovers tells of the first one when it wakes. */
+static void test_sentinel_that_tells_of_a_former_failover(struct world *w)
+{
+    struct trio trio = trio_start(w);
+    struct front *fe = front_start(w, "--redis", trio.url, NULL);
+
+    expect_it_serves(w, fe, "tells");
+    child_signal(trio.sentinel[1]->child, SIGSTOP);
+    fail_over(&trio, fe);
+    fail_over(&trio, fe);
+    const struct redis *master = trio_master(&trio);
+    wait_until(front_ready(fe), FAILOVER_MS);
+    child_signal(trio.sentinel[1]->child, SIGCONT);
+    stays_true(front_ready(fe), 3000);
+    assert_true(sentinel_names(trio.sentinel[1], master));
+    assert_int_equal(failovers(fe), 2);
+    expect_it_serves(w, fe, "tells/2");
+}
+
 /* A master that is made a replica behind the Sentinels' backs answers READONLY: it is left at
  * once, and the Sentinels put things right. */
 static void test_master_becomes_replica(struct world *w)
@@ -400,6 +433,7 @@ int main(void)
         E2E_TEST(test_master_paused),
         E2E_TEST(test_master_wakes_while_it_is_connected_to),
         E2E_TEST(test_sentinel_that_missed_a_failover),
+        E2E_TEST(test_sentinel_that_tells_of_a_former_failover),
         E2E_TEST(test_master_becomes_replica),
         E2E_TEST(test_only_a_learnt_sentinel_lives),
         E2E_TEST(test_no_sentinel_lives),
