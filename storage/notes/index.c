@@ -58,16 +58,23 @@ static void on_ignored(void *arg, const struct redis_result *result)
     (void)result;
 }
 
+void index_expect(struct store *store, enum visit_index index, const char *member,
+                  int64_t in_ms)
+{
+    const struct index_watcher *watcher = store_part(store, &index_watchers);
+
+    if (watcher->expect != NULL)
+        watcher->expect(watcher->arg, index, partition_of(index, member), in_ms);
+}
+
 void index_set(struct store *store, enum visit_index index, const char *member, int64_t in_ms,
                const char *claim, redis_done *done, void *arg)
 {
-    const struct index_watcher *watcher = store_part(store, &index_watchers);
     struct store_call *call = call_begin(store, SCRIPT_INDEX_SET);
-    size_t partition = partition_of(index, member);
 
-    if (in_ms >= 0 && watcher->expect != NULL)
-        watcher->expect(watcher->arg, index, partition, in_ms);
-    index_key(call, INDEX_SET_KEY_INDEX, index, partition);
+    if (in_ms >= 0)
+        index_expect(store, index, member, in_ms);
+    index_key(call, INDEX_SET_KEY_INDEX, index, partition_of(index, member));
     call_string(call, INDEX_SET_ARG_MEMBER, member);
     if (in_ms >= 0)
         call_number(call, INDEX_SET_ARG_IN_MS, in_ms);

@@ -45,6 +45,9 @@ struct key_base index_partition(size_t partition);
 /* Instead of a claim: only where the index has lost the member. */
 #define SESSION_NOT_INDEXED "-"
 
+/* Tells the watcher that the member is to be visited in `in_ms`: see index_watch(). */
+void index_expect(struct store *store, enum visit_index index, const char *member,
+                  int64_t in_ms);
 /* index_set.lua. `in_ms` negative: the member leaves the index. `claim`: NULL, or the claim
  * under which the member is visited, or SESSION_NOT_INDEXED. `done` may be NULL. */
 void index_set(struct store *store, enum visit_index index, const char *member, int64_t in_ms,
@@ -57,7 +60,8 @@ void session_index_set(struct store *store, const char *session_id, int64_t in_m
 typedef void index_visit_expected(void *arg, enum visit_index index, size_t partition,
                                   int64_t in_ms);
 
-/* index_set() of this store calls `expect` from now on; NULL: it calls nobody. */
+/* index_expect() of this store calls `expect` from now on, index_set() does, too; NULL: it
+ * calls nobody. */
 void index_watch(struct store *store, index_visit_expected *expect, void *arg);
 
 /* Whether a lease that ended for this reason is a lost lease, so that a keep-alive has to name

@@ -1,6 +1,7 @@
 -- Sets the next visits of the watchdog to those of its claimed sessions that have nothing due.
 -- KEYS index homes...
 -- ARGV claim in_ms ids...
+-- REPLY [] next_ms others
 -- sync no
 --
 --   index  partition of the index that has these sessions
@@ -9,9 +10,10 @@
 --          claim gave it
 --   in_ms  ms until the next visit, if nothing is due before
 --
--- Reply  0: that is all of them, the common case
---        [place of a session among `ids`, the first is 0, ...]: these are to be visited, each
---        on its own
+-- Reply  next_ms  ms until the first of the visits that are set; alone if there are no others,
+--                 the common case
+--        others   [place of a session among `ids`, the first is 0, ...]: these are to be
+--                 visited, each on its own
 --
 -- No session disturbs another: no command fails at another type of key. The first write is one
 -- that Redis allows when memory is short.
@@ -19,7 +21,7 @@
 
 local now = lib.number.epoch_ms()
 local now_text, usual = lib.number.integer(now), lib.number.integer(now + in_ms)
-local claimed, visits, others = {}, {}, nil
+local claimed, visits, others, first_visit = {}, {}, nil, usual
 
 -- When the session is to be visited; nil: it has something due. Each idle session pays for it.
 local function next_visit(session, due)
@@ -42,9 +44,11 @@ for i = 0, #ARGV - ARG_IDS do
   elseif claimed[id] then
     visits[#visits + 1] = at
     visits[#visits + 1] = id
+    if at < first_visit then first_visit = at end
   end
 end
 if visits[1] and call('pexpire', index, lib.index.KEEP_MS) == 1 then
   call('zadd', index, 'xx', unpack(visits))
 end
-return others or 0
+local next_ms = first_visit - now
+return others and {next_ms, others} or next_ms

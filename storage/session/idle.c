@@ -24,12 +24,27 @@ static bool is_named(const struct redis_value *others, size_t i)
     return false;
 }
 
+/* Returns those that are to be visited. */
+static const struct redis_value *read_reply(const struct idle_call *call,
+                                            const struct redis_value *reply)
+{
+    const struct redis_value *others = value_at(reply, SESSION_IDLE_REPLY_OTHERS);
+    const struct redis_value *next = others != NULL
+                                         ? value_at(reply, SESSION_IDLE_REPLY_NEXT_MS)
+                                         : reply;
+
+    index_expect(call->store, INDEX_SESSIONS, call->ids[0], value_integer(next));
+    return others;
+}
+
 static void on_reply(void *arg, const struct redis_result *result)
 {
     struct idle_call *call = arg;
+    bool is_done = result->outcome == REDIS_DONE;
+    const struct redis_value *others = is_done ? read_reply(call, result->reply) : NULL;
 
     for (size_t i = 0; i < call->count; i++) {
-        if (result->outcome == REDIS_DONE && !is_named(result->reply, i))
+        if (is_done && !is_named(others, i))
             call->done(call->arg);
         else
             session_visit(call->store, call->ids[i], call->claim, call->done, call->arg);

@@ -78,6 +78,25 @@ static void test_silence_frees_and_wakes(struct world *w)
     expect_str(r, "reason", "session-ended");
 }
 
+/* The visit at the first end of the session finds it alive, and knows of the new end. */
+static void test_silence_after_a_visit(struct world *w)
+{
+    enum { TTL_MS = 4000 };
+    struct redis *redis = redis_start(w, NULL);
+    struct front *fe = front_start(w, "--redis", redis->url, "--watchdog-timeout-ms", "30000",
+                                   NULL);
+    struct session s = session_new(fe, text(w, "ttl_ms=%d", TTL_MS));
+
+    session_hold(fe, &s, "silent/visited", "ttl_ms=60000");
+    struct call *next = call_put(fe, "silent/visited", token_new(w), "wait_ms=30000");
+    nap_ms(TTL_MS / 2);
+    int64_t asked_ms = now_ms();
+    expect_alive(keep_alive(fe, &s, NULL), 1);
+    struct reply *r = call_await(next, 15000);
+    expect_status(r, 201);
+    assert_in_range(r->done_ms - asked_ms, TTL_MS - 50, TTL_MS + allowed_ms(1500));
+}
+
 static void test_its_waiting_requests_are_answered(struct world *w)
 {
     struct session ended = session_new(w->a, NULL), silent = session_new(w->a, ttl_of(w, 1000));
@@ -381,6 +400,7 @@ int main(void)
     static const struct e2e_test tests[] = {
         E2E_TEST(test_delete_frees_and_wakes),
         E2E_TEST(test_silence_frees_and_wakes),
+        E2E_TEST(test_silence_after_a_visit),
         E2E_TEST(test_its_waiting_requests_are_answered),
         E2E_TEST(test_many_leases_are_all_released),
         E2E_TEST(test_ended_while_no_front_end_ran),
