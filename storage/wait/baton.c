@@ -37,21 +37,13 @@ static bool can_take_baton(const struct wait_queue *queue, struct waiter *waiter
     return false;
 }
 
-/* The first waiter that can take the baton, but for those that rest, unless all do. */
 static struct waiter *find_next(struct wait_queue *queue)
 {
-    struct waiter *waiter, *rested = NULL;
+    struct waiter *waiter = queue->waiting;
 
-    DL_FOREACH(queue->waiting, waiter) {
-        if (!can_take_baton(queue, waiter))
-            continue;
-        if (!waiter->rests)
-            return waiter;
-        waiter->rests = false;
-        if (rested == NULL)
-            rested = waiter;
-    }
-    return rested;
+    while (waiter != NULL && !can_take_baton(queue, waiter))
+        waiter = waiter->next;
+    return waiter;
 }
 
 void baton_give(struct wait_queue *queue)
@@ -70,6 +62,7 @@ void baton_give(struct wait_queue *queue)
                   wait_queue_yield_end_ns(queue));
         return;
     }
+    queue->round++;
     waiter = find_next(queue);
     if (waiter == NULL) {
         /* Every waiter has an attempt under way that may have begun before the wake-up. If a
@@ -86,9 +79,19 @@ void baton_give(struct wait_queue *queue)
 struct waiter *baton_find_smaller(const struct wait_queue *queue, struct waiter *waiter,
                                   int64_t wants_below)
 {
-    while (waiter != NULL && (waiter->wants >= wants_below || !can_take_baton(queue, waiter)))
+    while (waiter != NULL &&
+           (waiter->wants >= wants_below || waiter->rested_in_round == queue->round ||
+            !can_take_baton(queue, waiter)))
         waiter = waiter->next;
     return waiter;
+}
+
+void baton_rest(struct wait_queue *queue, struct waiter *waiter)
+{
+    waiter->rests = false;
+    waiter->rested_in_round = queue->round;
+    DL_DELETE(queue->waiting, waiter);
+    DL_APPEND(queue->waiting, waiter);
 }
 
 /* The rest of what was released is for the waiters behind. Waiters in front, which wanted too

@@ -58,6 +58,7 @@ struct wait_queue *wait_queue_add(struct waiters *waiters, enum wait_kind kind,
     queue->len = key.len;
     memcpy(queue->key, key.text, key.len);
     queue->generation = ++waiters->generation;
+    queue->round = 1;
     HASH_ADD(hh, waiters->queues, key, queue->len, queue);
     return queue;
 }

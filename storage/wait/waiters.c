@@ -236,7 +236,8 @@ void waiter_join(struct waiters *waiters, struct waiter *waiter, const char *nam
     if (queue == NULL)
         queue = make_queue(waiters, waiter, name, len);
     waiter->queue = queue;
-    waiter->trying = false;
+    waiter->trying = waiter->rests = false;
+    waiter->rested_in_round = 0;
     if (queue->waiting == NULL) {
         wait_line_join(queue, waiter, name, len);
         tell_waits(queue, true);
@@ -263,19 +264,21 @@ void waiter_follow_retry(struct waiter *waiter, bool retry_wanted)
 void waiter_busy(struct waiter *waiter, int64_t remaining_ms)
 {
     struct wait_queue *queue = waiter->queue;
-    struct waiter *smaller = NULL;
+    struct waiter *behind = waiter->next, *smaller = NULL;
+    int64_t wants_below = waiter->rests ? queue->wants_below : waiter->wants;
     bool retry_wanted = waiter->retry_wanted;
 
     waiter->trying = false;
     waiter->chosen = false;
     wait_queue_yielded(queue, false);
+    if (waiter->rests)
+        baton_rest(queue, waiter);
     if (queue->baton == waiter) {
         queue->baton = NULL;
-        smaller = queue->woken_again ? NULL
-                                     : baton_find_smaller(queue, waiter->next, waiter->wants);
+        smaller = queue->woken_again ? NULL : baton_find_smaller(queue, behind, wants_below);
     }
     if (queue->baton == NULL && smaller != NULL)
-        baton_give_to(queue, smaller, waiter->wants);
+        baton_give_to(queue, smaller, wants_below);
     else if (queue->baton == NULL)
         baton_settle(queue, remaining_ms);
     waiter_follow_retry(waiter, retry_wanted);

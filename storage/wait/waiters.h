@@ -53,7 +53,9 @@ struct waiter {
                           read/write lock to read; 0: it has none */
     bool may_look;     /* only a new subscription woke the waiter: a look at the lock may do */
     bool retry_wanted; /* another attempt has to follow the one that is under way */
-    bool rests; /* the owner sets it, because it could not try: another waiter goes first */
+    bool rests; /* the owner sets it before waiter_busy() or waiter_move(), because it could not
+                   try: goes behind the other waiters, and the next one has its turn at once */
+    uint64_t rested_in_round; /* as wait_queue.round; 0: in none */
     struct wait_queue *queue;
     struct waiter *prev, *next;
 };

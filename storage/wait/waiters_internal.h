@@ -30,6 +30,7 @@ struct wait_queue {
     /* The baton goes only to waiters that want less than this, because an attempt for as much
      * failed. INT64_MAX: to any waiter. */
     int64_t wants_below;
+    uint64_t round;           /* of turns: from one wake-up or poll to the next */
     bool woken_again;         /* a wake-up came while the baton was not free */
     bool was_ready;           /* the subscription has been confirmed before */
     uint64_t generation;      /* the value of waiters.generation at the last wake-up */
@@ -92,10 +93,12 @@ void baton_pass(struct wait_queue *queue, struct waiter *behind);
 void baton_share(struct wait_queue *queue, int64_t wants, int64_t shared_ms);
 /* An attempt is over and the baton is free: the baton goes round again, or the queue sleeps. */
 void baton_settle(struct wait_queue *queue, int64_t remaining_ms);
-/* The first waiter, from `waiter` on, that wants less than `wants_below` and can take the
- * baton. */
+/* The first waiter, from `waiter` on, that wants less than `wants_below`, can take the baton
+ * and does not rest. */
 struct waiter *baton_find_smaller(const struct wait_queue *queue, struct waiter *waiter,
                                   int64_t wants_below);
+/* The waiter could not try: it goes to the end of the queue, and rests for this round. */
+void baton_rest(struct wait_queue *queue, struct waiter *waiter);
 /* Makes this waiter try, with or without the baton; after the attempt under way, if there is
  * one. */
 void waiter_retry(struct waiter *waiter);

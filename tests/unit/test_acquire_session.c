@@ -189,13 +189,15 @@ static void a_request_that_cannot_be_noted_lets_others_try(void **state)
     answer(a, TRY_NOT_EXECUTED);
     pass(6 * S);
     answer_preparation(a, TRY_NOT_EXECUTED, &failed);
-    pass(1 * S);
     answer(b, TRY_BUSY);
+    unlocked();
+    assert_null(preparation_of(a));
+    answer(b, TRY_GRANTED);
+    expect_done(b, TRY_GRANTED);
     unlocked();
     answer_preparation(a, TRY_NOT_EXECUTED, &failed);
     pass(1 * S);
-    answer(b, TRY_GRANTED);
-    expect_done(b, TRY_GRANTED);
+    assert_non_null(preparation_of(a));
     assert_int_equal(a->done, 0);
 }
 

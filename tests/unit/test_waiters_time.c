@@ -147,6 +147,48 @@ static void waking_message_is_remembered(void **state)
     assert_int_equal(waiter_woken_ns(&b->waiter), loop.now_ns - 1 * S);
 }
 
+/* It could not try. */
+static void refused(struct visitor *visitor)
+{
+    visitor->waiter.rests = true;
+    waiter_busy(&visitor->waiter, 500);
+}
+
+/* Those behind have their turns first, at once; only when nobody is left is there a pause. */
+static void who_cannot_try_goes_behind_the_others(void **state)
+{
+    (void)state;
+    sleepers(4);
+    unlocked();
+    expect_turns(1, 0, 0, 0);
+    refused(a);
+    expect_turns(0, 1, 0, 0);
+    refused(b);
+    expect_turns(0, 0, 1, 0);
+    refused(c);
+    expect_turns(0, 0, 0, 1);
+    busy(d);
+    expect_turns(0, 0, 0, 0);
+    assert_in_range(next_timer_ns(), POLL_MIN_NS, POLL_MAX_NS);
+    unlocked();
+    expect_turns(0, 0, 0, 1);
+    refused(d);
+    expect_turns(1, 0, 0, 0);
+    refused(a);
+    expect_turns(0, 1, 0, 0);
+    unlocked(); /* so that one begins anew, after whoever came last */
+    refused(b);
+    expect_turns(0, 0, 1, 0);
+    refused(c);
+    refused(d);
+    refused(a);
+    refused(b);
+    expect_turns(1, 1, 0, 1);
+    assert_int_equal(next_timer_ns(), 500 * MS + EXPIRY_SLACK_NS);
+    pass(next_timer_ns());
+    expect_turns(0, 0, 1, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 /* The sole waiter in a queue of its own, asleep. */
@@ -225,6 +267,7 @@ int main(void)
         TEST(lock_is_forgotten_after_a_while),
         TEST(lock_that_is_wanted_again_stays_subscribed),
         TEST(waking_message_is_remembered),
+        TEST(who_cannot_try_goes_behind_the_others),
         TEST(fair_waiter_is_told_of_the_end),
         TEST(fair_lease_that_was_granted_is_forgotten_at_once),
         TEST(words_that_tell_no_end),
