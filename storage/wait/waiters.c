@@ -250,8 +250,10 @@ void waiter_join(struct waiters *waiters, struct waiter *waiter, const char *nam
     bool released = queue->line != NULL && queue->line->generation > generation;
     if (released || (live && queue->generation > generation))
         baton_give(queue); /* its attempt began before that, or before the subscription */
-    else if (queue->baton == NULL && queue->waiting == waiter)
-        wait_queue_sleep(queue, remaining_ms); /* until then, or until on_ready() */
+    else if (queue->baton == NULL &&
+             (queue->waiting == waiter || !timer_is_armed(&queue->timer)))
+        /* Until then, or until on_ready(). The poll may have come while all others try. */
+        wait_queue_sleep(queue, remaining_ms);
 }
 
 void waiter_follow_retry(struct waiter *waiter, bool retry_wanted)

@@ -257,6 +257,24 @@ static void all_that_try_meanwhile_try_again_once(void **state)
     expect_turns(1, 0, 0, 0);
 }
 
+/* The poll comes while the only waiter tries of its own accord, and goes with it. */
+static void who_joins_after_a_poll_is_polled_for(void **state)
+{
+    (void)state;
+    a->waiter.kind = b->waiter.kind = WAIT_READ_WRITE;
+    join(a);
+    ready(READ_WRITE);
+    busy(a);
+    expect_turns(1, 0, 0, 0);
+    a->waiter.trying = true; /* as its owner does */
+    pass(POLL_MAX_NS);
+    join(b);
+    leave(a, -1);
+    expect_turns(0, 0, 0, 0);
+    pass(POLL_MAX_NS);
+    expect_turns(0, 1, 0, 0);
+}
+
 static void open_latch_is_for_everyone(void **state)
 {
     (void)state;
@@ -302,6 +320,7 @@ int main(void)
         TEST(who_tries_meanwhile_tries_again),
         TEST(events_are_tried_for_once),
         TEST(all_that_try_meanwhile_try_again_once),
+        TEST(who_joins_after_a_poll_is_polled_for),
         TEST(open_latch_is_for_everyone),
         TEST(kinds_have_their_own_queues),
     };
