@@ -58,6 +58,7 @@ void baton_give(struct wait_queue *queue)
     if (queue->waiting == NULL)
         return; /* the timer is that of the queue's end */
     if (wait_queue_yields(queue)) {
+        queue->woken_again = true; /* an attempt that ends meanwhile may move the timer */
         timer_arm(loop_timers(queue->owner->options.loop), &queue->timer,
                   wait_queue_yield_end_ns(queue));
         return;

@@ -280,6 +280,24 @@ static void a_yield_is_that_of_all_workers(void **state)
     expect_done(c, TRY_GRANTED);
 }
 
+/* The reply to an attempt from before the release comes when the yield is over, and before the
+ * timers of that turn of the loop. */
+static void what_a_yield_puts_off_outlives_a_late_reply(void **state)
+{
+    (void)state;
+    start_waiting(a);
+    struct subscriber_channel *seconds = start_waiting_on_second(c);
+    assert_true(release());
+    waiters_retry_lease(second_waiters, LOCK, strlen(LOCK), c->lease.id);
+    publish(seconds, "0");
+    answer_yield();
+    publish(seconds, "0");
+    loop.now_ns += 6 * MS;
+    answer(c, TRY_BUSY);
+    pass(0);
+    assert_non_null(attempt_of(c));
+}
+
 /* Nobody else listened. */
 static void a_release_that_is_handed_over_holds_no_worker_back(void **state)
 {
@@ -442,6 +460,7 @@ int main(void)
         TEST(workers_have_turns_by_their_clients),
         TEST(workers_of_the_process_are_no_others),
         TEST(a_yield_is_that_of_all_workers),
+        TEST(what_a_yield_puts_off_outlives_a_late_reply),
         TEST(a_release_that_is_handed_over_holds_no_worker_back),
         TEST(a_series_goes_on_with_the_lock),
         TEST(release_comes_back_when_the_waiter_has_gone),
