@@ -133,7 +133,7 @@ void waiter_retry(struct waiter *waiter)
 void wait_queue_wake(struct wait_queue *queue)
 {
     queue->generation = ++queue->owner->generation;
-    queue->taken_until_ns = 0;
+    wait_queue_note_released(queue);
     baton_give(queue);
 }
 

@@ -126,7 +126,7 @@ void wait_queue_taken(struct wait_queue *queue, int64_t taken_ms, bool by_hand_o
 void wait_queue_shared(struct wait_queue *queue, bool by_hand_over);
 /* The object is taken until then, as far as this worker knows. */
 void wait_queue_note_taken(struct wait_queue *queue, int64_t until_ns);
-/* The object was released to all clients, or is about to be. */
+/* The object was released to all clients, or is about to be, or may have been. */
 void wait_queue_note_released(struct wait_queue *queue);
 /* Tells the other workers of the process until when other clients come first; 0: no longer. */
 void wait_queue_announce_yield(struct wait_queue *queue, int64_t until_ns);

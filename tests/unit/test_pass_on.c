@@ -320,6 +320,23 @@ static void a_release_that_is_handed_over_holds_no_worker_back(void **state)
     answer(c, TRY_GRANTED);
 }
 
+/* What another client released is free on each worker, for requests that come now. */
+static void a_message_of_a_release_ends_what_workers_know(void **state)
+{
+    (void)state;
+    start_waiting(a);
+    cancel(a);
+    start(b, WAIT_MS);
+    answer(b, TRY_GRANTED);
+    expect_done(b, TRY_GRANTED);
+    start(c, WAIT_MS);
+    assert_null(attempt_of(c)); /* the lock was taken a moment ago */
+    cancel(c);
+    unlocked();
+    start(d, WAIT_MS);
+    assert_non_null(attempt_of(d));
+}
+
 /* However the lock goes from worker to worker, one release in so many is open to all. */
 static void a_series_goes_on_with_the_lock(void **state)
 {
@@ -462,6 +479,7 @@ int main(void)
         TEST(a_yield_is_that_of_all_workers),
         TEST(what_a_yield_puts_off_outlives_a_late_reply),
         TEST(a_release_that_is_handed_over_holds_no_worker_back),
+        TEST(a_message_of_a_release_ends_what_workers_know),
         TEST(a_series_goes_on_with_the_lock),
         TEST(release_comes_back_when_the_waiter_has_gone),
         TEST(release_comes_back_when_the_waiters_yield),
