@@ -374,8 +374,14 @@ static void on_timer(void *arg)
 
     if (acquisition_becomes_long(acquisition))
         return;
+    if (acquisition_is_overdue(acquisition)) {
+        acquisition_finish_overdue(acquisition);
+        return;
+    }
     if (acquisition->deferred)
         acquisition_end_deferral(acquisition);
+    else
+        acquisition_arm_last(acquisition);
     /* One more attempt, which also takes the request off the list of waiters and learns what
      * blocks it; an attempt under way is the last one. A release under way may still grant. */
     if (acquisition->state == SLEEPING)
@@ -418,6 +424,8 @@ struct acquisition *acquire_start(struct acquirer *acquirer, const struct lease 
         acquisition->session_list = list_of_session(acquirer, lease->session_id);
         DL_APPEND2(*acquisition->session_list, acquisition, session_prev, session_next);
     }
+    if (lease_needs_preparation(lease) || lease->token != TOKEN_FRESH)
+        acquisition_arm_last(acquisition); /* its first attempt may take several calls */
     acquisition_try(acquisition);
     return acquisition;
 }

@@ -225,6 +225,13 @@ void acquisition_finish_refused(struct acquisition *acquisition, enum try_outcom
     finish(acquisition, &result, NULL);
 }
 
+/* The call under way may be an attempt. */
+void acquisition_finish_overdue(struct acquisition *acquisition)
+{
+    acquisition->uncertain |= acquisition->state != PREPARING && acquisition->state != LOOKING;
+    acquisition_finish_as(acquisition, acquisition->uncertain ? TRY_UNKNOWN : TRY_NOT_EXECUTED);
+}
+
 /* Whether an attempt is under way: its reply ends the acquisition, because none of a front end
  * that drains waits on. */
 static bool has_attempt_under_way(const struct acquisition *acquisition)

@@ -79,6 +79,7 @@ struct acquisition {
     struct waiter waiter;
     struct timer deadline; /* earlier: see acquire_timer.c */
     int64_t deadline_ns;
+    int64_t last_ns;           /* when it is answered whatever is under way; 0: not set yet */
     int64_t wait_began_ns;     /* when the wait began; 0: it has not */
     uint64_t generation;       /* waiters_generation() before the last attempt */
     uint64_t lease_generation; /* waiters_lease_generation() before the last attempt */
@@ -109,6 +110,11 @@ int64_t acquisition_left_ms(const struct acquisition *acquisition);
 
 /* Sets the timer of a wait for what comes next. */
 void acquisition_arm(struct acquisition *acquisition);
+/* Sets the timer of a request whose calls may go on beyond its deadline. */
+void acquisition_arm_last(struct acquisition *acquisition);
+/* The timer has fired. Whether the request has to be answered now, though a call is under way.
+ */
+bool acquisition_is_overdue(const struct acquisition *acquisition);
 /* From here on a deferred request waits as any other. */
 void acquisition_end_deferral(struct acquisition *acquisition);
 /* The timer has fired. Whether that was because the wait became long. */
@@ -158,6 +164,8 @@ void acquisition_finish_with(struct acquisition *acquisition,
 void acquisition_finish_as(struct acquisition *acquisition, enum try_outcome outcome);
 /* This front end drains, and no attempt is under way. */
 void acquisition_finish_draining(struct acquisition *acquisition);
+/* See acquisition_is_overdue(). */
+void acquisition_finish_overdue(struct acquisition *acquisition);
 void acquisition_finish_refused(struct acquisition *acquisition, enum try_outcome outcome,
                                 const struct lease_result *lease);
 /* Leaves the queue and stops the timers; the acquisition is freed now, or by the call under

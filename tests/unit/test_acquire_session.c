@@ -213,6 +213,65 @@ static void an_outage_until_the_deadline_tells_of_the_unknown(void **state)
     assert_null(a->result.lease); /* which would say that nothing was done */
 }
 
+/* Its calls, each of which is answered within 2 s, come one after the other. */
+static void a_request_is_answered_however_long_its_calls_take(void **state)
+{
+    (void)state;
+    start(a, 0);
+    pass(3499 * MS);
+    assert_int_equal(a->done, 0);
+    pass(1 * MS);
+    expect_done(a, TRY_NOT_EXECUTED);
+    prepared(a);
+    assert_int_equal(store.orphans_unprepared, 1);
+    assert_int_equal(store.attempt_count, 0);
+    start(b, 1000);
+    pass(3 * S);
+    prepared(b);
+    pass(1499 * MS);
+    assert_int_equal(b->done, 0);
+    pass(1 * MS);
+    expect_done(b, TRY_UNKNOWN);
+    assert_int_equal(b->withdrawn, 1);
+    answer(b, TRY_GRANTED);
+    assert_int_equal(store.orphans_withdrawn, 1);
+    /* The attempt of a token that is known may take several calls by itself. */
+    c->lease.session_id[0] = '\0';
+    c->lease.token = TOKEN_RETURNED;
+    start(c, 0);
+    pass(3500 * MS);
+    expect_done(c, TRY_UNKNOWN);
+}
+
+/* The same of what comes after the deadline of a request that waits. */
+static void a_request_that_waited_is_answered_however_long_its_calls_take(void **state)
+{
+    (void)state;
+    start(a, WAIT_MS);
+    prepared(a);
+    answer(a, TRY_BUSY);
+    doze(a, 9 * S / MS);
+    acquirer_doubt_notes(acquirer);
+    pass(1 * S);
+    assert_non_null(preparation_of(a));
+    pass(2 * S);
+    prepared(a);
+    pass(1499 * MS);
+    assert_int_equal(a->done, 0);
+    pass(1 * MS);
+    expect_done(a, TRY_UNKNOWN);
+    assert_int_equal(a->withdrawn, 1);
+    /* A worker that stood still asks all the same. */
+    start(b, WAIT_MS);
+    prepared(b);
+    answer(b, TRY_BUSY);
+    pass(60 * S);
+    assert_int_equal(b->done, 0);
+    prepared(b);
+    answer(b, TRY_BUSY);
+    expect_done(b, TRY_BUSY);
+}
+
 static void a_client_that_went_away_leaves_nothing(void **state)
 {
     (void)state;
@@ -240,6 +299,8 @@ int main(void)
         TEST(a_request_that_waits_outlives_an_outage),
         TEST(a_request_that_cannot_be_noted_lets_others_try),
         TEST(an_outage_until_the_deadline_tells_of_the_unknown),
+        TEST(a_request_is_answered_however_long_its_calls_take),
+        TEST(a_request_that_waited_is_answered_however_long_its_calls_take),
         TEST(a_client_that_went_away_leaves_nothing),
     };
 
