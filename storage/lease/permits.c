@@ -22,6 +22,7 @@ void permit_try(struct store *store, const struct lease *lease, const struct att
     fill_keys(call, lease, PERMIT_ACQUIRE_KEYS);
     lease_request_fill(call, store, lease, attempt, &record);
     call_flag(call, PERMIT_ACQUIRE_ARG_WAITING, attempt->waiting);
+    call_flag(call, PERMIT_ACQUIRE_ARG_REUSABLE, lease->reusable);
     lease_attempt_send(
         store, call,
         &(struct lease_try){.lease = lease, .attempt = attempt, .done = done, .arg = arg});

@@ -2,7 +2,7 @@
 -- the permit, or registers the lease as a waiter.
 --
 -- KEYS as permit_renew.lua waiters
--- ARGV as acquire.lua [waiting]
+-- ARGV as acquire.lua [waiting] [reusable]
 -- REPLY granted|held as acquire.lua to record free_permits [next_end_ms]
 -- REPLY ended as acquire.lua
 -- sync yes
@@ -13,6 +13,7 @@
 --   waiters      zset of lease id -> deadline in epoch ms
 --   ARGV         see lib/request.lua; a permit has no fencing token
 --   waiting      "1": the request has waited, registered or not, and others may wait behind it
+--   reusable     "1": a permit that the lease has lost does not spend its token
 --
 -- Replies  granted: token 0, record or ""; the ms until a permit expires, where a request that
 --                has waited got the last one
@@ -28,10 +29,11 @@ local integer, now = lib.number.integer, lib.number.epoch_ms()
 local request = requests.read(lease_id, ttl_ms, record_text, keep_ms, wait_ms, mode,
   registered)
 
--- The reply for a lease whose record says that it has a permit.
+-- The reply for a lease whose record says that it has a permit. Nil: it may get another one.
 local function confirm(free)
   local leases, old = lib.lease, request.old
   local left = lib.permit.remaining(old, semaphore, now)
+  if not left and reusable == '1' then return nil end
   if not left then return leases.lost_reply(old, request.window) end
   local is_own = old.attempt == request.attempt
   if not is_own then leases.claim(old) end

@@ -47,7 +47,7 @@ struct lease {
     char attempt[ATTEMPT_ID_SIZE]; /* tells this request's grant from that of another request */
     enum token_origin token;
     bool unrepeatable; /* no client has the token, so there is no second request */
-    bool reusable;     /* of a permit: the token may acquire again as soon as it is released */
+    bool reusable;     /* of a permit: the token may acquire again as soon as it has none */
     bool watchdog;     /* renewed while its session lives */
     int64_t ttl_ms;
     int64_t permits; /* of a semaphore */

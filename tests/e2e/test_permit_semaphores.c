@@ -450,6 +450,29 @@ static void test_out_of_memory(struct world *w)
     redis_ok(redis, "CONFIG SET maxmemory 0");
 }
 
+static struct reply *pre_reboot(struct front *fe, const char *machine)
+{
+    const char *body = text(fe->world, "{\"client_params\":{\"id\":\"%s\",\"group\":\"g\"}}",
+                            machine);
+
+    return HTTP(fe, .method = "POST", .path = "/fleetlock/v1/pre-reboot", .body = body,
+                .headers = {"fleet-lock-protocol: true"});
+}
+
+/* A machine has one id for ever: what became of its slot spends nothing. */
+static void test_a_machine_whose_slot_is_gone(struct world *w)
+{
+    expect_status(pre_reboot(w->a, "one"), 200);
+    expect_status(counter_send(w->a, "DELETE", "permit-semaphores/fleetlock%2Fg", NULL), 200);
+    expect_status(pre_reboot(w->b, "one"), 200);
+    expect_status(pre_reboot(w->a, "one"), 200);
+    expect_problem(pre_reboot(w->a, "two"), 423, "locked");
+    redis_ok(w->redis, "DEL {fleetlock/g}:timeout"); /* as a slot whose time is over */
+    redis_int(w->redis, "INCR fleetlock/g");
+    expect_status(pre_reboot(w->a, "two"), 200);
+    expect_problem(pre_reboot(w->a, "one"), 423, "locked");
+}
+
 static void test_refusals(struct world *w)
 {
     const char *token = token_new(w), *lock = token_new(w);
@@ -504,6 +527,7 @@ int main(void)
         E2E_TEST(test_a_session_that_waits),
         E2E_TEST(test_lost_messages_and_killed_redis),
         E2E_TEST(test_out_of_memory),
+        E2E_TEST(test_a_machine_whose_slot_is_gone),
         E2E_TEST(test_refusals),
     };
     struct e2e_plan plan = {
