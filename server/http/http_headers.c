@@ -289,7 +289,7 @@ static bool has_api_token(const char *authorization, const char *text)
     if (strstr(text, credentials) != NULL)
         return true;
     return strncasecmp(authorization, "Basic ", 6) == 0 &&
-           auth_basic_password(credentials, password, &len) && len > 0 &&
+           auth_basic_password(credentials, password, &len) && len >= AUTH_TOKEN_MIN &&
            memmem(text, strlen(text), password, len) != NULL;
 }
 
