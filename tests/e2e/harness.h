@@ -269,6 +269,8 @@ void redis_take_slots(struct redis *redis, int first, int end);
 redisReply *redis_do(struct redis *redis, const char *format, ...);
 long long redis_int(struct redis *redis, const char *format, ...);
 const char *redis_str(struct redis *redis, const char *format, ...); /* NULL: nil */
+/* How often this Redis has run a command since its start, in scripts, too. In lower case. */
+long long redis_calls(struct redis *redis, const char *command);
 /* NULL is no text's equal. */
 static inline bool is_text(const char *text, const char *other)
 {

@@ -307,6 +307,15 @@ const char *redis_str(struct redis *redis, const char *format, ...)
     return reply->str;
 }
 
+long long redis_calls(struct redis *redis, const char *command)
+{
+    char field[64];
+
+    snprintf(field, sizeof(field), "cmdstat_%s:calls=", command);
+    const char *at = strstr(redis_str(redis, "INFO commandstats"), field);
+    return at != NULL ? atoll(at + strlen(field)) : 0;
+}
+
 void redis_ok(struct redis *redis, const char *format, ...)
 {
     redisReply *reply;

@@ -333,14 +333,6 @@ static void fill_queue(struct world *w, const char *lock, int places)
               fair_times(w, lock), text(w, "rlockd:places:{%s}", lock), places);
 }
 
-static long long calls_of(struct world *w, const char *command)
-{
-    const char *field = text(w, "cmdstat_%s:calls=", command);
-    const char *at = strstr(redis_str(w->redis, "INFO commandstats"), field);
-
-    return at != NULL ? atoll(at + strlen(field)) : 0;
-}
-
 /* Answers that name no waiter do not read the queue, however long it is. */
 static void test_a_long_queue_is_not_read_for_nothing(struct world *w)
 {
@@ -354,7 +346,7 @@ static void test_a_long_queue_is_not_read_for_nothing(struct world *w)
                                   text(w, "/fencing-tokens/%lld", (long long)fence));
     fill_queue(w, "queued", PLACES);
     for (size_t i = 0; i < COUNT_OF(commands); i++)
-        before[i] = calls_of(w, commands[i]);
+        before[i] = redis_calls(w->redis, commands[i]);
     for (int i = 0; i < ROUNDS; i++) {
         expect_status(fair_put(w->b, "queued", token_new(w), NULL), 423);
         expect_status(http(w->b, "GET", check, NULL), 200);
@@ -363,7 +355,7 @@ static void test_a_long_queue_is_not_read_for_nothing(struct world *w)
         expect_status(fair_put(w->b, "queued", token_new(w), "wait_ms=50"), 423);
     }
     for (size_t i = 0; i < COUNT_OF(commands); i++) {
-        long long calls = calls_of(w, commands[i]) - before[i];
+        long long calls = redis_calls(w->redis, commands[i]) - before[i];
         if (calls > (i == 0 ? 0 : CALLS_MAX))
             FAIL("%lld times %s for %d answers", calls, commands[i], 4 * ROUNDS);
     }

@@ -274,14 +274,6 @@ static void test_places_that_are_over_hide_none(struct world *w)
         call_hang_up(calls[i]);
 }
 
-static long long scripts_run(struct redis *redis)
-{
-    static const char field[] = "cmdstat_evalsha:calls=";
-    const char *at = strstr(redis_str(redis, "INFO commandstats"), field);
-
-    return at != NULL ? atoll(at + strlen(field)) : 0;
-}
-
 /* Where the network to Redis takes its time, one look at a time would be a few hundred a
  * second. */
 static void test_looks_do_not_wait_for_each_other(struct world *w)
@@ -300,11 +292,11 @@ static void test_looks_do_not_wait_for_each_other(struct world *w)
     for (size_t i = 0; i < COUNT_OF(paths); i++)
         expect_status(http(fe, "GET", paths[i], NULL), 200); /* Redis has the scripts */
     proxy_set(proxy, PROXY_HOLD);
-    long long before = scripts_run(redis);
+    long long before = redis_calls(redis, "evalsha");
     for (size_t i = 0; i < COUNT_OF(paths); i++)
         calls[i] = CALL(fe, .method = "GET", .path = paths[i]);
     /* The watchdog's scripts may be among them. */
-    wait_until(scripts_run(redis) - before >= (long long)COUNT_OF(paths), SOON_MS);
+    wait_until(redis_calls(redis, "evalsha") - before >= (long long)COUNT_OF(paths), SOON_MS);
     proxy_set(proxy, PROXY_PASS);
     for (size_t i = 0; i < COUNT_OF(paths); i++)
         call_await(calls[i], SOON_MS); /* 503 where the machine stood still for 2 s */

@@ -19,14 +19,6 @@ static double renewals(struct front *const *fronts, size_t len)
     return sum;
 }
 
-static long long calls_of(struct world *w, const char *command)
-{
-    const char *field = text(w, "cmdstat_%s:calls=", command);
-    const char *at = strstr(redis_str(w->redis, "INFO commandstats"), field);
-
-    return at != NULL ? atoll(at + strlen(field)) : 0;
-}
-
 /* The client is quiet for longer than the lock's TTL, and the only front end it ever spoke to
  * is dead. */
 static void test_the_only_one_that_served_it_dies(struct world *w)
@@ -131,14 +123,14 @@ static void test_work_is_not_multiplied(struct world *w)
     for (int i = 0; i < LOCKS; i++)
         session_hold(fronts[i % 3], &s[i % 2], text(w, "work/%d", i), NULL);
     nap_ms(watchdog_ms());
-    calls = calls_of(w, "pexpire");
-    reads = calls_of(w, "mget");
+    calls = redis_calls(w->redis, "pexpire");
+    reads = redis_calls(w->redis, "mget");
     before = renewals(fronts, 3);
     from_ms = now_ms();
     nap_ms(MEASURE_MS);
     done = renewals(fronts, 3) - before;
-    calls = calls_of(w, "pexpire") - calls;
-    reads = calls_of(w, "mget") - reads;
+    calls = redis_calls(w->redis, "pexpire") - calls;
+    reads = redis_calls(w->redis, "mget") - reads;
     passed_ms = now_ms() - from_ms;
     most = (double)LOCKS * ((double)passed_ms * 3 / watchdog_ms() + 1);
     print_message("%.0f renewals, %lld PEXPIREs in %d ms; once each third: %.0f\n", done, calls,

@@ -336,13 +336,6 @@ static void expect_not_replicated(struct reply *r)
     expect_str(r, "reason", "not-replicated");
 }
 
-static long long waits(struct redis *node)
-{
-    const char *found = strstr(redis_str(node, "INFO commandstats"), "cmdstat_wait:calls=");
-
-    return found != NULL ? strtoll(found + strlen("cmdstat_wait:calls="), NULL, 10) : 0;
-}
-
 static struct front *start_with_replicas(struct cluster *cluster)
 {
     return front_start(cluster->world, "--redis", cluster->url, "--sync-replicas", "1",
@@ -384,13 +377,13 @@ static void test_requests_share_waits(struct world *w)
     long long before[MASTERS], all = 0;
 
     for (int i = 0; i < MASTERS; i++)
-        before[i] = waits(cluster->nodes[i]);
+        before[i] = redis_calls(cluster->nodes[i], "wait");
     for (int i = 0; i < CALLS; i++)
         calls[i] = call_put(fe, text(w, "share-%d", i), token_new(w), "ttl_ms=60000");
     for (int i = 0; i < CALLS; i++)
         expect_status(call_await(calls[i], RECOVER_MS), 201);
     for (int i = 0; i < MASTERS; i++) {
-        long long more = waits(cluster->nodes[i]) - before[i];
+        long long more = redis_calls(cluster->nodes[i], "wait") - before[i];
         assert_true(more > 0);
         all += more;
     }

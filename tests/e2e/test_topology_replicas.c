@@ -60,14 +60,6 @@ static void expect_not_replicated(struct reply *r)
     expect_str(r, "reason", "not-replicated");
 }
 
-static long long waits(struct group *g)
-{
-    const char *stats = redis_str(g->master, "INFO commandstats");
-    const char *found = strstr(stats, "cmdstat_wait:calls=");
-
-    return found != NULL ? strtoll(found + strlen("cmdstat_wait:calls="), NULL, 10) : 0;
-}
-
 static void test_told_when_replicas_have_it(struct world *w)
 {
     struct group g = group_start_slow(w, "2", "900");
@@ -222,13 +214,13 @@ static void test_requests_share_a_wait(struct world *w)
     enum { CALLS = 200 };
     struct group g = group_start_slow(w, "2", "900");
     struct call *calls[CALLS];
-    long long before = waits(&g);
+    long long before = redis_calls(g.master, "wait");
 
     for (int i = 0; i < CALLS; i++)
         calls[i] = call_put(g.fe, text(w, "share/%d", i), token_new(w), "ttl_ms=60000");
     for (int i = 0; i < CALLS; i++)
         expect_status(call_await(calls[i], SOON_MS), 201);
-    long long after = waits(&g);
+    long long after = redis_calls(g.master, "wait");
     print_message("%lld WAITs for %d grants\n", after - before, CALLS);
     assert_true(after > before && after - before < CALLS);
 }
@@ -236,11 +228,11 @@ static void test_requests_share_a_wait(struct world *w)
 static void test_off(struct world *w)
 {
     struct group g = group_start(w, "0");
-    long long before = waits(&g);
+    long long before = redis_calls(g.master, "wait");
 
     freeze(&g, 2);
     expect_status(lock_put(g.fe, "off", token_new(w), NULL), 201);
-    assert_int_equal(waits(&g), before);
+    assert_int_equal(redis_calls(g.master, "wait"), before);
 }
 
 int main(void)

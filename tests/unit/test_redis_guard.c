@@ -219,10 +219,29 @@ static void run_listening(struct listening *listening, struct meeting *meeting)
     redis_link_free(link);
 }
 
-static void confirmation_may_come_when_the_channel_was_left(void **state)
+/* Whether the channel that stays gets the server's message. `give_up_ms`: after so long it has
+ * not; 0: the client's own patience. */
+static bool is_told_by(struct fake_redis *server, int give_up_ms)
 {
     struct listening listening;
     struct meeting meeting = {0};
+
+    fake_redis_start(server);
+    fake_redis_client_init(&meeting.side, server);
+    if (give_up_ms > 0) {
+        struct timers *timers = loop_timers(meeting.side.loop);
+        timer_cancel(timers, &meeting.side.give_up);
+        timer_arm(timers, &meeting.side.give_up,
+                  loop_now_ns(meeting.side.loop) + give_up_ms * CLOCK_NS_PER_MS);
+    }
+    run_listening(&listening, &meeting);
+    fake_redis_client_release(&meeting.side);
+    fake_redis_stop(server);
+    return listening.is_told;
+}
+
+static void confirmation_may_come_when_the_channel_was_left(void **state)
+{
     struct fake_redis liar = {.after = "leaves\r\n",
                               .then = "*3\r\n$9\r\nsubscribe\r\n$5\r\nstays\r\n:1\r\n"
                                       "*3\r\n$9\r\nsubscribe\r\n$6\r\nleaves\r\n:2\r\n"
@@ -230,53 +249,30 @@ static void confirmation_may_come_when_the_channel_was_left(void **state)
                                       "*3\r\n$7\r\nmessage\r\n$5\r\nstays\r\n$1\r\n0\r\n"};
 
     (void)state;
-    fake_redis_start(&liar);
-    fake_redis_client_init(&meeting.side, &liar);
-    run_listening(&listening, &meeting);
-    fake_redis_client_release(&meeting.side);
-    fake_redis_stop(&liar);
-    assert_true(listening.is_told);
+    assert_true(is_told_by(&liar, 0));
 }
 
 static void confirmation_for_nobody_ends_the_connection(void **state)
 {
-    struct listening listening;
-    struct meeting meeting = {0};
     struct fake_redis liar = {.after = "leaves\r\n",
                               .then = "*3\r\n$9\r\nsubscribe\r\n$5\r\nstays\r\n:1\r\n"
                                       "*3\r\n$9\r\nsubscribe\r\n$5\r\nother\r\n:2\r\n"
                                       "*3\r\n$7\r\nmessage\r\n$5\r\nstays\r\n$1\r\n0\r\n"};
 
     (void)state;
-    fake_redis_start(&liar);
-    fake_redis_client_init(&meeting.side, &liar);
-    struct timers *timers = loop_timers(meeting.side.loop);
-    timer_cancel(timers, &meeting.side.give_up);
-    timer_arm(timers, &meeting.side.give_up,
-              loop_now_ns(meeting.side.loop) + NO_MESSAGE_MS * CLOCK_NS_PER_MS);
-    run_listening(&listening, &meeting);
-    fake_redis_client_release(&meeting.side);
-    fake_redis_stop(&liar);
-    assert_false(listening.is_told);
+    assert_false(is_told_by(&liar, NO_MESSAGE_MS));
 }
 
 /* Of a server that is no node of a cluster. */
 static void end_of_a_channel_that_is_no_shards_changes_nothing(void **state)
 {
-    struct listening listening;
-    struct meeting meeting = {0};
     struct fake_redis liar = {.after = "leaves\r\n",
                               .then = "*3\r\n$9\r\nsubscribe\r\n$5\r\nstays\r\n:1\r\n"
                                       "*3\r\n$12\r\nsunsubscribe\r\n$5\r\nstays\r\n:0\r\n"
                                       "*3\r\n$7\r\nmessage\r\n$5\r\nstays\r\n$1\r\n0\r\n"};
 
     (void)state;
-    fake_redis_start(&liar);
-    fake_redis_client_init(&meeting.side, &liar);
-    run_listening(&listening, &meeting);
-    fake_redis_client_release(&meeting.side);
-    fake_redis_stop(&liar);
-    assert_true(listening.is_told);
+    assert_true(is_told_by(&liar, 0));
 }
 
 int main(void)
