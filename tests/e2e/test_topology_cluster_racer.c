@@ -54,6 +54,8 @@ static void reshard_to(struct ground *ground, struct redis *to)
 {
     struct cluster *cluster = ground->cluster;
 
+    cluster_await(
+        cluster); /* redis-cli begins only where all nodes have heard of the last move */
     cluster_manage(cluster,
                    (const char *const[]){
                        "reshard", cluster_address(cluster->nodes[0]), "--cluster-from", "all",
@@ -145,7 +147,7 @@ static bool takes_changes(struct redis *master, const char *key)
 /* A front end runs its scripts at this node; what a replica gets are no scripts. */
 static bool runs_scripts(struct redis *node)
 {
-    return strstr(redis_str(node, "INFO commandstats"), "cmdstat_evalsha:") != NULL;
+    return redis_calls(node, "evalsha") > 0;
 }
 
 /* A lock that was free at the cut: the old master grants it, and its successor once more. */
