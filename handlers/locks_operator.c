@@ -34,7 +34,7 @@ static void log_forced(const struct lease_request *request, const char *former_h
                         caller, "reason", reason, "former_holder", former_holder, "audit", 1));
 }
 
-/* What may have freed the lock is in the trail, too: the repetition of the request finds the
+/* A request that may have freed the lock is in the audit trail, too: its repetition finds the
  * lock free, and says nothing of this operator. `reason` of the line is that of the problem. */
 static void log_unknown(const struct lease_request *request, enum call_outcome failure)
 {

@@ -421,7 +421,7 @@ static void test_weak_tokens_are_refused(struct world *w)
     }
 }
 
-/* Who types a token ends it with Enter, and no line comes behind it. */
+/* A person who types a token ends it with Enter, and types no line behind it. */
 static void test_a_token_that_is_typed(struct world *w)
 {
     int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -433,7 +433,7 @@ static void test_a_token_that_is_typed(struct world *w)
     const char *script = text(w, "\"$0\" --hash-token ci <'%s'", name);
     const char *const argv[] = {"sh", "-c", script, rlockd_binary(), NULL};
     struct child *child = child_start(w, "shell", argv, NULL);
-    /* What was typed before the echo went off is thrown away. */
+    /* The terminal throws away the bytes that came before the echo went off. */
     wait_until(tcgetattr(terminal, &settings) == 0 && !(settings.c_lflag & ECHO), SOON_MS);
     assert_int_equal(write(terminal, LOCK_TOKEN "\n", sizeof(LOCK_TOKEN)), sizeof(LOCK_TOKEN));
     assert_int_equal(child_wait(child, SOON_MS), 0);

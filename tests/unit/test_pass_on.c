@@ -320,7 +320,8 @@ static void a_release_that_is_handed_over_holds_no_worker_back(void **state)
     answer(c, TRY_GRANTED);
 }
 
-/* What another client released is free on each worker, for requests that come now. */
+/* A lock that another client has released is free on each worker, for requests that come now.
+ */
 static void a_message_of_a_release_ends_what_workers_know(void **state)
 {
     (void)state;
