@@ -313,8 +313,8 @@ static int find_start(struct page *page, const char *cursor)
     page->end = numbers[2];
     page->after = (uint32_t)numbers[3];
     scan->process = (uint32_t)numbers[4];
-    if (page->after != 0 && page->end != 0)
-        scan->count = 1;
+    if (page->after != 0) /* a round that is repeated has to end where it did */
+        scan->count = page->end != 0 ? 1 : SCAN_COUNT_MAX;
     if (scan->node == NULL)
         return 0; /* none is known yet: the first command will say so */
     for (size_t i = 0; i < scan->node_number && scan->node != NULL; i++)

@@ -433,6 +433,35 @@ static void test_a_page_among_other_keys(struct world *w)
     assert_in_range(redis_calls(redis, "scan") - before, 1, SCANS_MAX);
 }
 
+/* Pages that end in the middle of a large round: the next ones begin behind it. */
+static void test_pages_among_other_keys(struct world *w)
+{
+    enum { OTHERS = 800, PREFIXES = 30, EACH = 6 };
+    struct redis *redis = redis_start(w, NULL);
+    struct front *fe = front_start(w, "--redis", redis->url, NULL);
+
+    for (int i = 0; i < OTHERS; i++)
+        redis_ok(redis, "SET other/%d 1", i);
+    for (int i = 0; i < PREFIXES * EACH; i++)
+        expect_status(lock_put(fe, text(w, "%d/%d", i / EACH, i % EACH), token_new(w), NULL),
+                      201);
+    for (int i = 0; i < PREFIXES; i++) {
+        const char *cursor = "";
+        size_t listed = 0;
+
+        while (cursor != NULL) {
+            struct reply *r = http(fe, "GET",
+                                   text(w, "/v1/locks?prefix=%d/&limit=4&cursor=%s", i,
+                                        url_encode(w, cursor)),
+                                   NULL);
+            expect_status(r, 200);
+            listed += json_array_size(reply_get(r, "locks"));
+            cursor = reply_str(r, "next_cursor");
+        }
+        assert_int_equal(listed, EACH);
+    }
+}
+
 /* A lock that cannot be looked at is not left out. */
 static void test_a_look_that_fails(struct world *w)
 {
@@ -463,6 +492,7 @@ int main(void)
         E2E_TEST(test_wrong_queries),
         E2E_TEST(test_key_prefix_is_cut_off),
         E2E_TEST(test_a_page_among_other_keys),
+        E2E_TEST(test_pages_among_other_keys),
         E2E_TEST(test_a_look_that_fails),
         E2E_TEST(test_a_page_of_git_lfs),
     };
