@@ -40,6 +40,7 @@ WHAT = {
     "refusal": "refusal of a held lock (423)", "renewal": "renewal",
     "watchdog": "renewal by the watchdog, with the visit of its session",
     "watchdog_few": f"the same, {FEW_LEASES} leases a session",
+    "watchdog_one": "the same, one lease a session",
     "read": "grant to read", "write": "grant to write", "fair": "grant of a fair lock",
     "session_bound": "grant of a lease of a session",
     "session_bound_few": f"the same, {FEW_LEASES} leases a session",

@@ -102,7 +102,8 @@ def of_renewals(counted, ops, per_session):
     return again_if_slow(count_once)
 
 
-RENEWALS = {"watchdog": REQUESTS, "watchdog_few": FEW_LEASES}  # leases a session
+# Leases a session.
+RENEWALS = {"watchdog": REQUESTS, "watchdog_few": FEW_LEASES, "watchdog_one": 1}
 
 
 def measure(place, kinds):
