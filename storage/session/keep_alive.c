@@ -74,14 +74,6 @@ static void lose(struct look_call *call, size_t i, const struct redis_value *rep
 
 /* --- leases that the client does not know of ---------------------------------------------- */
 
-static bool is_named(const struct look_call *call, const struct lease_ref *ref)
-{
-    for (size_t i = 0; i < call->held_count; i++)
-        if (memcmp(call->held[i], ref->text, LEASE_ID_SIZE - 1) == 0)
-            return true;
-    return false;
-}
-
 /* A grant whose answer never reached the client: no request would ever release it. The lease is
  * as old as the newest sign of its grant: a lock that its owner had before has the token of
  * that grant, and a request may be granted long after it was noted. */
@@ -90,7 +82,8 @@ static bool is_unclaimed(const struct look_call *call, size_t i)
     const struct found_lease *found = &call->found[i];
     int64_t granted_ms = found->record.since_ms;
 
-    if (!call->says_held || !found->is_held || is_named(call, &call->refs[i]))
+    if (!call->says_held || !found->is_held ||
+        session_look_find_held(call, &call->refs[i]) != call->held_count)
         return false;
     for (size_t k = 0; k < call->refs[i].lock_count; k++)
         if (found->tokens[k] / 1000 > granted_ms)
@@ -366,12 +359,19 @@ static struct look_call *look_call_new(struct store *store, const char *session_
 
 static void take_held(struct look_call *call, const struct session_keep_alive *keep_alive)
 {
+    size_t count = keep_alive->held_count;
+
     call->says_held = keep_alive->says_held;
-    call->held_count = keep_alive->held_count;
-    call->held = calloc(keep_alive->held_count + 1, sizeof(*call->held));
+    call->held = calloc(count + 1, sizeof(*call->held));
     assert(call->held != NULL);
-    if (keep_alive->held_count > 0)
-        memcpy(call->held, keep_alive->held, keep_alive->held_count * sizeof(*call->held));
+    if (count == 0)
+        return;
+    memcpy(call->held, keep_alive->held, count * sizeof(*call->held));
+    qsort(call->held, count, sizeof(*call->held), session_compare_ids);
+    call->held_count = 1;
+    for (size_t i = 1; i < count; i++)
+        if (session_compare_ids(call->held[call->held_count - 1], call->held[i]) != 0)
+            memmove(call->held[call->held_count++], call->held[i], LEASE_ID_SIZE);
 }
 
 static void send_keep_alive(struct look_call *look, const struct session_keep_alive *keep_alive)

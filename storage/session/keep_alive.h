@@ -51,7 +51,7 @@ struct look_call {
     bool is_keep_alive, says_held, has_failed;
     bool claims; /* each lease that it lists: for a keep-alive, its repeated looks too */
     struct session_cursor page; /* of a look that is not for a keep-alive */
-    size_t held_count;          /* the lease ids in `held` of the request */
+    size_t held_count;          /* the lease ids in `held` of the request, sorted */
     char (*held)[LEASE_ID_SIZE];
     struct session_view view;
     int64_t now_ms;       /* by Redis' clock */
@@ -81,7 +81,11 @@ bool session_losses_ask(struct look_call *call, void (*done)(void *arg))
     __attribute__((warn_unused_result));
 void session_losses_release(struct look_losses *losses);
 
-/* view.c: makes the view of a session that is open, and calls `done`. */
+/* view.c: for qsort(): the order of lease ids. */
+int session_compare_ids(const void *left, const void *right);
+/* The place in `held` of the lease; held_count: the client has not named it. */
+size_t session_look_find_held(const struct look_call *call, const struct lease_ref *ref);
+/* Makes the view of a session that is open, and calls `done`. */
 void session_look_show(struct look_call *call);
 /* A lock as clients know it, without the operator's prefix, or several locks: then `locks`,
  * which the caller releases, is not NULL. */

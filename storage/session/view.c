@@ -35,34 +35,38 @@ static void show_lease(const struct look_call *call, size_t i, struct session_le
     out->kind = record->kind;
 }
 
-static bool has_ref(const struct lease_ref *refs, size_t count, const char *lease_id)
+int session_compare_ids(const void *left, const void *right)
 {
-    for (size_t i = 0; i < count; i++)
-        if (refs[i].lock_count > 0 && memcmp(refs[i].text, lease_id, LEASE_ID_SIZE - 1) == 0)
-            return true;
-    return false;
+    return memcmp(left, right, LEASE_ID_SIZE - 1);
 }
 
-/* Whether the session has a note of this lease, and the lock's home knows the lease. */
-static bool has_lease(const struct look_call *call, const char *lease_id)
+size_t session_look_find_held(const struct look_call *call, const struct lease_ref *ref)
 {
-    for (size_t i = 0; i < call->count; i++)
-        if (!call->found[i].has_no_record && has_ref(&call->refs[i], 1, lease_id))
-            return true;
-    return false;
+    char(*at)[LEASE_ID_SIZE] = NULL;
+
+    if (ref->lock_count > 0 && call->held_count > 0)
+        at = bsearch(ref->text, call->held, call->held_count, sizeof(*call->held),
+                     session_compare_ids);
+    return at != NULL ? (size_t)(at - call->held) : call->held_count;
 }
 
-/* Moves the ids of which the session has no lease to the front of `held`. */
+/* Moves the ids to the front of `held` of which the session has no lease: no note of a lease
+ * that the lock's home knows, and no loss. */
 static void find_unknown(struct look_call *call)
 {
-    for (size_t i = 0; i < call->held_count; i++) {
-        if (has_lease(call, call->held[i]) ||
-            has_ref(call->losses.known, call->losses.known_count, call->held[i]))
-            continue;
-        if (i != call->view.unknown_count)
-            memcpy(call->held[call->view.unknown_count], call->held[i], LEASE_ID_SIZE);
-        call->view.unknown_count++;
-    }
+    /* The last place is of leases that are not named. */
+    bool *is_known = calloc(call->held_count + 1, sizeof(*is_known));
+
+    assert(is_known != NULL);
+    for (size_t i = 0; i < call->count; i++)
+        if (!call->found[i].has_no_record)
+            is_known[session_look_find_held(call, &call->refs[i])] = true;
+    for (size_t i = 0; i < call->losses.known_count; i++)
+        is_known[session_look_find_held(call, &call->losses.known[i])] = true;
+    for (size_t i = 0; i < call->held_count; i++)
+        if (!is_known[i])
+            memmove(call->held[call->view.unknown_count++], call->held[i], LEASE_ID_SIZE);
+    free(is_known);
     call->view.unknown = (const char(*)[LEASE_ID_SIZE])call->held;
 }
 
