@@ -105,13 +105,16 @@ static void visit_claimed(struct rounds *rounds, const struct redis_value *reply
     }
 }
 
-/* `in_ms` negative: it is unknown when. */
+/* `in_ms` negative: it is unknown when. A visit that was set while the partition was asked is
+ * not in the reply: it stays expected. */
 static void expect_next(const struct watchdog *watchdog, struct partition *partition,
                         int64_t in_ms)
 {
     if (in_ms < 0 || in_ms > watchdog->look_ms)
         in_ms = watchdog->look_ms;
-    partition->next_ns = loop_now_ns(store_loop(watchdog->store)) + in_ms * CLOCK_NS_PER_MS;
+    int64_t at_ns = loop_now_ns(store_loop(watchdog->store)) + in_ms * CLOCK_NS_PER_MS;
+    if (at_ns < partition->next_ns)
+        partition->next_ns = at_ns;
 }
 
 /* The partitions that one call asks. */
@@ -137,8 +140,7 @@ static void on_claimed(void *arg, const struct redis_result *result)
         partition->is_asked = false;
         /* When Redis did not answer, the next round tries again, and so does each front end. */
         partition->has_more = is_done && value_count(found) > 0 && in_ms == 0;
-        if (is_done)
-            expect_next(rounds->watchdog, partition, in_ms);
+        expect_next(rounds->watchdog, partition, is_done ? in_ms : 0);
     }
     free(call);
     if (is_done)
@@ -157,6 +159,7 @@ static void claim_some(struct rounds *rounds, const size_t *numbers, size_t coun
     for (size_t i = 0; i < count; i++) {
         call->numbers[i] = numbers[i];
         rounds->partitions[numbers[i]].is_asked = true;
+        rounds->partitions[numbers[i]].next_ns = INT64_MAX;
         index_key(script, INDEX_CLAIM_KEY_INDEX + i, rounds->index, numbers[i]);
     }
     call_number(script, INDEX_CLAIM_ARG_LIMIT, CLAIMS_MAX);
@@ -210,14 +213,9 @@ static void take_round(void *arg)
 static void expect_visit(void *arg, enum visit_index index, size_t number, int64_t in_ms)
 {
     struct watchdog *watchdog = arg;
-    struct partition *partition = &watchdog->rounds[index].partitions[number];
-    struct loop *loop = store_loop(watchdog->store);
 
-    if (in_ms > watchdog->look_ms)
-        return; /* a look comes first; the time may be any number in Redis */
-    int64_t at_ns = loop_now_ns(loop) + in_ms * CLOCK_NS_PER_MS;
-    if (at_ns < partition->next_ns)
-        partition->next_ns = at_ns;
+    if (in_ms <= watchdog->look_ms) /* else a look comes first */
+        expect_next(watchdog, &watchdog->rounds[index].partitions[number], in_ms);
 }
 
 struct watchdog *watchdog_new(struct store *store)
