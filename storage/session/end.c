@@ -5,10 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/base/clock.h"
 #include "server/base/text.h"
 #include "storage/store/visits.h"
 #include "storage/session/session_internal.h"
 #include "storage/notes/set_names.h"
+
+enum {
+    /* After a failure it goes on for so long, as long as each batch has leases that can be
+     * worked off: those of masters that are there do not wait for a master that is away. The
+     * client waits for the answer. */
+    PATIENCE_MS = 1000
+};
 
 enum worked_off { NOT_WORKED_OFF, WORKED_OFF_HELD, WORKED_OFF_NOT_HELD };
 
@@ -21,16 +29,22 @@ struct end_call {
     struct lease_ref *refs; /* the batch that is worked off */
     enum worked_off *worked_off;
     size_t count;
+    bool is_stuck;  /* no lease of the last batch could be worked off */
     bool is_marked; /* as ended: no failure behind that means that nothing was done */
     bool logs_losses;
     bool has_failed;
     enum call_outcome failure;
+    int64_t started_ns;
 };
 
 static void on_ended(void *arg, const struct redis_result *result);
 
 static void drop_batch(struct end_call *call)
 {
+    call->is_stuck = call->count > 0;
+    for (size_t i = 0; i < call->count; i++)
+        if (call->worked_off[i] != NOT_WORKED_OFF)
+            call->is_stuck = false;
     lease_refs_free(call->refs, call->count);
     free(call->worked_off);
     call->refs = NULL;
@@ -173,6 +187,13 @@ static void work_off(struct end_call *call, const struct redis_value *refs)
         send_end(call);
 }
 
+static bool may_go_on(const struct end_call *call)
+{
+    return !call->has_failed ||
+           (!call->is_stuck &&
+            clock_ns() - call->started_ns < PATIENCE_MS * CLOCK_NS_PER_MS);
+}
+
 static void on_ended(void *arg, const struct redis_result *result)
 {
     struct end_call *call = arg;
@@ -185,7 +206,9 @@ static void on_ended(void *arg, const struct redis_result *result)
                                                   SESSION_END_REPLY_RELEASED_REFS);
         view.released = value_integer(
             value_at(result->reply, SESSION_END_REPLY_RELEASED_COUNT));
-        if (value_count(refs) > 0 && value_count(refs) <= SESSION_BATCH && !call->has_failed) {
+        if (value_count(refs) == 0)
+            call->has_failed = false; /* what had failed has been done meanwhile */
+        else if (value_count(refs) <= SESSION_BATCH && may_go_on(call)) {
             work_off(call, refs);
             return;
         }
@@ -204,6 +227,7 @@ static void start(struct store *store, const char *session_id, const char *reaso
     call->arg = arg;
     call->reason = reason;
     call->logs_losses = logs_losses;
+    call->started_ns = clock_ns();
     snprintf(call->session_id, sizeof(call->session_id), "%s", session_id);
     send_end(call);
 }

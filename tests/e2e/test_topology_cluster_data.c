@@ -391,6 +391,36 @@ static void test_requests_share_waits(struct world *w)
     assert_true(all < CALLS);
 }
 
+/* --- sessions over several masters -------------------------------------------------------- */
+
+/* A master that is away keeps none of the other locks of a session that ends. */
+static void test_end_without_one_master(struct world *w)
+{
+    /* Batches are chosen at random: one of the dead master's alone is the last. */
+    enum { LEASES = 240, LEFT_MAX = 10 };
+    struct cluster *cluster = cluster_start(w, MASTERS, false);
+    struct redis *dead = cluster->nodes[0];
+    struct front *fe = front_start(w, "--redis", cluster->url, NULL);
+    struct session s = session_at(cluster, fe, cluster->nodes[1]);
+    int held = 0;
+
+    for (int i = 0; i < LEASES; i++)
+        session_hold(fe, &s, text(w, "end/%d", i), "ttl_ms=600000");
+    cluster_kill(dead);
+    wait_until(!front_ready(fe), SOON_MS);
+    expect_problem(session_end(fe, &s), 503, "redis-unavailable");
+    for (int i = 0; i < LEASES; i++) {
+        const char *lock = text(w, "end/%d", i);
+        struct redis *node = cluster_owner(cluster, cluster_slot(cluster, lock));
+        held += node != dead && redis_has(node, lock);
+    }
+    assert_in_range(held, 0, LEFT_MAX);
+    cluster_return(dead);
+    wait_until(front_ready(fe), RECOVER_MS);
+    expect_status(session_end(fe, &s), 200);
+    expect_int(session_end(fe, &s), "released", LEASES);
+}
+
 int main(void)
 {
     static const struct e2e_test tests[] = {
@@ -405,6 +435,7 @@ int main(void)
         E2E_TEST(test_master_that_is_master_again_at_once),
         E2E_TEST(test_replica_that_stands_still),
         E2E_TEST(test_requests_share_waits),
+        E2E_TEST(test_end_without_one_master),
     };
     struct e2e_plan plan = {
         .name = "topology_cluster_data", E2E_TESTS(tests), .without_redis = true};
