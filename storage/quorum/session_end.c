@@ -31,7 +31,8 @@ static void put_end(const struct quorum_call *call, struct script_args *args,
     static const enum quorum_key keys[SESSION_END_KEYS] = {
         [SESSION_END_KEY_SESSION] = QUORUM_KEY_SESSION,
         [SESSION_END_KEY_NOTES] = QUORUM_KEY_SESSION_LEASES,
-        [SESSION_END_KEY_DUE] = QUORUM_KEY_SESSION_DUE};
+        [SESSION_END_KEY_DUE] = QUORUM_KEY_SESSION_DUE,
+        [SESSION_END_KEY_LOST] = QUORUM_KEY_SESSION_LOST};
 
     args_init(args);
     quorum_put_session_keys(call->calls, args, keys, SESSION_END_KEYS, id, texts);

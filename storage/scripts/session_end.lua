@@ -1,6 +1,6 @@
 -- Ends a session, and lists its leases, which are then to be released and spent, in batches:
 -- call the script again with the refs of the released leases until the reply has no ref.
--- KEYS session notes due
+-- KEYS session notes due lost
 -- ARGV reason window_ms batch held forget...
 -- REPLY released count refs
 -- REPLY open remaining_ms

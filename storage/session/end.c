@@ -71,6 +71,7 @@ static void send_end(struct end_call *call)
     call_key(script, SESSION_END_KEY_SESSION, KEY_SESSION, session, NULL);
     call_key(script, SESSION_END_KEY_NOTES, KEY_SESSION_LEASES, session, NULL);
     call_key(script, SESSION_END_KEY_DUE, KEY_SESSION_DUE, session, NULL);
+    call_key(script, SESSION_END_KEY_LOST, KEY_SESSION_LOST, session, NULL);
     call_string(script, SESSION_END_ARG_REASON, call->reason);
     call_number(script, SESSION_END_ARG_WINDOW_MS, store_config(call->store)->retry_window_ms);
     call_number(script, SESSION_END_ARG_BATCH, SESSION_BATCH);

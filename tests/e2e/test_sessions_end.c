@@ -349,6 +349,19 @@ static void test_names_of_an_ended_lease(struct world *w)
     expect_problem(multi_ask(w->a, "PATCH", ended, NULL), 410, "lease-ended");
 }
 
+/* A session that is opened with the token of one that has ended is told of its own losses. */
+static void test_losses_of_an_ended_session(struct world *w)
+{
+    struct session s = session_new(w->a, "ttl_ms=600000");
+    const char *key = text(w, "rlockd:session-lost:{%s}", s.id);
+
+    session_hold(w->a, &s, "losses", NULL);
+    redis_ok(w->redis, "HSET %s %s expired\nlock", key, text(w, "%s x", s.id));
+    redis_ok(w->redis, "PEXPIRE %s 660000", key);
+    expect_status(session_end(w->a, &s), 200);
+    assert_in_range(redis_int(w->redis, "PTTL %s", key), 1, 60000);
+}
+
 /* Redis refuses the rest of a request that has changed something. */
 static void expect_refusal_half_way(struct world *w, struct slow *slow, struct call *call)
 {
@@ -410,6 +423,7 @@ int main(void)
         E2E_TEST(test_the_end_that_is_long_forgotten),
         E2E_TEST(test_nobody_is_granted_after_the_deadline),
         E2E_TEST(test_names_of_an_ended_lease),
+        E2E_TEST(test_losses_of_an_ended_session),
         E2E_TEST(test_an_end_that_gets_half_way),
         E2E_TEST(test_a_renewal_that_gets_half_way),
     };

@@ -45,7 +45,8 @@ redisReply *session_keep_alive(const char *age_ms)
 
 redisReply *session_end(const char *reason, const char *released, const char *forget)
 {
-    return run(SCRIPT_SESSION_END, HOME, ARGS(reason, WINDOW, "1", released, forget));
+    return run(SCRIPT_SESSION_END, KEYS(SESSION, NOTES, DUE, LOST),
+               ARGS(reason, WINDOW, "1", released, forget));
 }
 
 redisReply *session_due(void)
