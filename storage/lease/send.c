@@ -6,10 +6,12 @@
 #include <string.h>
 
 #include "server/base/pool.h"
+#include "server/base/text.h"
 #include "storage/notes/bind.h"
 #include "storage/notes/queues.h"
 #include "storage/notes/set_names.h"
 #include "storage/store/reply_word.h"
+#include "storage/store/visits.h"
 
 struct lease_call {
     struct store *store;
@@ -94,6 +96,7 @@ static void finish(struct lease_call *call, const struct lease_result *result)
 struct session_check {
     struct lease_call *call;
     struct lease_reading reading;
+    struct lease_ref ref; /* of the lease, if its session is not open */
 };
 
 /* The lock's home has renewed the lease, so no refusal of the session's means that nothing was
@@ -102,6 +105,52 @@ static enum call_outcome failure_after_renewal(const struct lease_call *call,
                                                enum call_outcome failure)
 {
     return call->is_renewal && !call_is_unknown(failure) ? CALL_UNKNOWN : failure;
+}
+
+static void finish_check(struct session_check *check)
+{
+    finish(check->call, &check->reading.result);
+    lease_ref_release(&check->ref);
+    free(check);
+}
+
+/* The same request again will find out. */
+static void fail_check(struct session_check *check, enum call_outcome failure)
+{
+    check->reading.result = (struct lease_result){
+        .outcome = LEASE_FAILED,
+        .failure = failure_after_renewal(check->call, failure),
+        .remaining_ms = -1};
+}
+
+static void on_lease_ended(void *arg, size_t i, const struct redis_result *result)
+{
+    (void)i;
+    if (result->outcome != REDIS_DONE)
+        fail_check(arg, call_outcome_of(result));
+}
+
+static void on_end_tried(void *arg)
+{
+    finish_check(arg);
+}
+
+/* The lease has to end with its session. The end of the session may never come to the lease:
+ * where Redis has lost the session, nobody else knows of both. */
+static void end_lease(struct session_check *check)
+{
+    struct store *store = check->call->store;
+    struct lease_visit_job job = {.script = SCRIPT_LEASE_END,
+                                  .line = VISIT_DUTIES,
+                                  .session_id = check->reading.record.session_id,
+                                  .arguments = {[LEASE_END_ARG_REASON] = "session-ended"}};
+
+    text_format_int64(job.arguments[LEASE_END_ARG_WINDOW_MS],
+                      store_config(store)->retry_window_ms);
+    lease_ref_make(&check->ref, store_config(store)->key_prefix, &check->call->lease);
+    if (!lease_visits_start(store, &job, &check->ref, 1, NULL, on_lease_ended, on_end_tried,
+                            check))
+        finish_check(check);
 }
 
 static void on_settled(void *arg, const struct session_binding *binding)
@@ -116,16 +165,13 @@ static void on_settled(void *arg, const struct session_binding *binding)
     case SESSION_BIND_ENDED:
         *result = (struct lease_result){.outcome = LEASE_SESSION_ENDED, .remaining_ms = -1};
         memcpy(result->reason, binding->reason, sizeof(result->reason));
-        break;
-    case SESSION_BIND_FAILED: /* the same request again will find out */
-        *result = (struct lease_result){
-            .outcome = LEASE_FAILED,
-            .failure = failure_after_renewal(check->call, binding->failure),
-            .remaining_ms = -1};
+        end_lease(check);
+        return;
+    case SESSION_BIND_FAILED:
+        fail_check(check, binding->failure);
         break;
     }
-    finish(check->call, result);
-    free(check);
+    finish_check(check);
 }
 
 /* The request may have come without the session's token, and the session may have ended: the
@@ -143,6 +189,7 @@ static void check_session(struct lease_call *call, const struct lease_reading *r
 
     assert(check != NULL);
     check->call = call;
+    check->ref = (struct lease_ref){0};
     lease_reading_copy(&check->reading, reading);
     session_settle(call->store, record->session_id, &call->lease, &report, on_settled, check);
 }

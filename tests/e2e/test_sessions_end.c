@@ -362,6 +362,26 @@ static void test_losses_of_an_ended_session(struct world *w)
     assert_in_range(redis_int(w->redis, "PTTL %s", key), 1, 60000);
 }
 
+/* Redis has lost the session alone, as the master of a cluster does: nobody but the request that
+ * finds that out will ever end the lease. */
+static void test_a_lease_whose_session_is_lost(struct world *w)
+{
+    for (int is_renewal = 0; is_renewal < 2; is_renewal++) {
+        const char *lock = text(w, "session-lost/%d", is_renewal);
+        struct session s = session_new(w->a, "ttl_ms=60000");
+        const char *token = session_hold(w->a, &s, lock, "ttl_ms=600000");
+
+        redis_ok(w->redis, "DEL rlockd:session:{%s} rlockd:session-leases:{%s}", s.id, s.id);
+        redis_ok(w->redis, "DEL rlockd:session-due:{%s}", s.id);
+        for (int i = 0; i < 2; i++) {
+            struct reply *r = is_renewal ? lock_renew(w->a, lock, token, "ttl_ms=600000")
+                                         : lock_put(w->a, lock, token, "ttl_ms=600000");
+            expect_problem(r, 410, i == 0 ? "session-ended" : "lease-ended");
+            assert_false(redis_has(w->redis, lock));
+        }
+    }
+}
+
 /* Redis refuses the rest of a request that has changed something. */
 static void expect_refusal_half_way(struct world *w, struct slow *slow, struct call *call)
 {
@@ -424,6 +444,7 @@ int main(void)
         E2E_TEST(test_nobody_is_granted_after_the_deadline),
         E2E_TEST(test_names_of_an_ended_lease),
         E2E_TEST(test_losses_of_an_ended_session),
+        E2E_TEST(test_a_lease_whose_session_is_lost),
         E2E_TEST(test_an_end_that_gets_half_way),
         E2E_TEST(test_a_renewal_that_gets_half_way),
     };
