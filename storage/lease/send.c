@@ -7,6 +7,7 @@
 
 #include "server/base/pool.h"
 #include "server/base/text.h"
+#include "storage/lease/prepare.h"
 #include "storage/notes/bind.h"
 #include "storage/notes/queues.h"
 #include "storage/notes/set_names.h"
@@ -92,19 +93,23 @@ static void finish(struct lease_call *call, const struct lease_result *result)
 
 /* --- the lease's session ------------------------------------------------------------------ */
 
-/* A lease that holds, whose session is asked whether it is open. */
+/* A lease that holds, before its request is answered: its session is asked whether it is open.
+ */
 struct session_check {
     struct lease_call *call;
     struct lease_reading reading;
     struct lease_ref ref; /* of the lease, if its session is not open */
 };
 
-/* The lock's home has renewed the lease, so no refusal of the session's means that nothing was
- * changed. */
-static enum call_outcome failure_after_renewal(const struct lease_call *call,
-                                               enum call_outcome failure)
+static struct session_check *check_new(struct lease_call *call,
+                                       const struct lease_reading *reading)
 {
-    return call->is_renewal && !call_is_unknown(failure) ? CALL_UNKNOWN : failure;
+    struct session_check *check = calloc(1, sizeof(*check));
+
+    assert(check != NULL);
+    check->call = call;
+    lease_reading_copy(&check->reading, reading);
+    return check;
 }
 
 static void finish_check(struct session_check *check)
@@ -114,13 +119,17 @@ static void finish_check(struct session_check *check)
     free(check);
 }
 
-/* The same request again will find out. */
+/* The same request again will find out. The lock's home has granted or renewed the lease, so no
+ * later refusal means that nothing was changed. */
 static void fail_check(struct session_check *check, enum call_outcome failure)
 {
-    check->reading.result = (struct lease_result){
-        .outcome = LEASE_FAILED,
-        .failure = failure_after_renewal(check->call, failure),
-        .remaining_ms = -1};
+    struct lease_result *result = &check->reading.result;
+    bool has_changed = check->call->is_renewal || result->outcome == LEASE_GRANTED;
+
+    if (has_changed && !call_is_unknown(failure))
+        failure = CALL_UNKNOWN;
+    *result = (struct lease_result){
+        .outcome = LEASE_FAILED, .failure = failure, .remaining_ms = -1};
 }
 
 static void on_lease_ended(void *arg, size_t i, const struct redis_result *result)
@@ -177,20 +186,16 @@ static void on_settled(void *arg, const struct session_binding *binding)
 /* The request may have come without the session's token, and the session may have ended: the
  * lease's home does not know. A lease that was confirmed only is due for the watchdog at once,
  * which changes nothing about when it is renewed. */
-static void check_session(struct lease_call *call, const struct lease_reading *reading)
+static void check_session(struct session_check *check)
 {
-    const struct lease_record *record = &reading->record;
+    const struct lease_call *call = check->call;
+    const struct lease_record *record = &check->reading.record;
     bool is_renewed = call->is_renewal && record->watchdog;
     const struct session_report report = {.verdict = is_renewed ? SESSION_LEASE_RENEWED
                                                                 : SESSION_LEASE_LATER,
                                           .ms = call->is_renewal ? call->lease.ttl_ms : 0,
                                           .kind = record->kind};
-    struct session_check *check = malloc(sizeof(*check));
 
-    assert(check != NULL);
-    check->call = call;
-    check->ref = (struct lease_ref){0};
-    lease_reading_copy(&check->reading, reading);
     session_settle(call->store, record->session_id, &call->lease, &report, on_settled, check);
 }
 
@@ -203,6 +208,38 @@ static bool needs_check(const struct lease_call *call, const struct lease_readin
     return is_by_token && reading->result.outcome == LEASE_HELD &&
            reading->record.session_id[0] != '\0';
 }
+
+/* --- the names of a set ------------------------------------------------------------------- */
+
+static void on_names_kept(void *arg, const struct set_names *names)
+{
+    struct session_check *check = arg;
+
+    if (names->outcome == SET_NAMES_FAILED)
+        fail_check(check, names->failure);
+    if (needs_check(check->call, &check->reading))
+        check_session(check);
+    else
+        finish_check(check);
+}
+
+/* Whether the names last less long than the lease that holds. */
+static bool needs_names(const struct lease_call *call, const struct lease_result *result)
+{
+    return call->tried != NULL && lease_needs_names(&call->lease) &&
+           (result->outcome == LEASE_GRANTED || result->outcome == LEASE_HELD);
+}
+
+static void keep_names(struct session_check *check)
+{
+    const struct lease_call *call = check->call;
+
+    set_names_keep(call->store, &call->lease,
+                   call->lease.ttl_ms + store_config(call->store)->retry_window_ms,
+                   on_names_kept, check);
+}
+
+/* --- replies ------------------------------------------------------------------------------ */
 
 static void report_to_session(struct lease_call *call, const struct lease_reading *reading)
 {
@@ -256,8 +293,10 @@ static void on_reply(void *arg, const struct redis_result *result)
         set_names_end(call->store, call->lease.id);
     if (has_place(call, &reading.result))
         queue_has_place(call->store, lease_name(&call->lease));
-    if (needs_check(call, &reading))
-        check_session(call, &reading);
+    if (needs_names(call, &reading.result))
+        keep_names(check_new(call, &reading));
+    else if (needs_check(call, &reading))
+        check_session(check_new(call, &reading));
     else
         finish(call, &reading.result);
 }

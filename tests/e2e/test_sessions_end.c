@@ -349,6 +349,33 @@ static void test_names_of_an_ended_lease(struct world *w)
     expect_problem(multi_ask(w->a, "PATCH", ended, NULL), 410, "lease-ended");
 }
 
+/* What a refused request leaves behind does not last as long as its lease would have; a lease
+ * that waited for its locks has its names all the same. */
+static void test_names_of_a_refused_set(struct world *w)
+{
+    enum { DAY_MS = 86400000, SPARED_MS = 600000, WINDOW_MS = 60000 };
+    const char *body = text(w, ", \"ttl_ms\": %d", DAY_MS), *token = token_new(w);
+    const char *holder = token_new(w);
+
+    expect_status(lock_put(w->a, "{n}refused", holder, NULL), 201);
+    const char *names = "{n}refused {n}free";
+    struct reply *r = multi_put(w->a, NULL, token, names, body);
+    expect_status(r, 423);
+    json_t *keys = redis_keys(w->redis, "rlockd:set:");
+    long long longest_ms = 0;
+    for (size_t i = 0; i < json_array_size(keys); i++) {
+        long long ms = redis_int(w->redis, "PTTL %s",
+                                 json_string_value(json_array_get(keys, i)));
+        longest_ms = ms > longest_ms ? ms : longest_ms;
+    }
+    assert_in_range(longest_ms, 1, SPARED_MS + WINDOW_MS);
+    expect_status(lock_release(w->a, "{n}refused", holder), 200);
+    r = multi_put(w->a, NULL, token, names, body);
+    expect_status(r, 201);
+    assert_in_range(names_ttl(w, reply_str(r, "lease_id")), DAY_MS, DAY_MS + WINDOW_MS);
+    expect_status(multi_ask(w->a, "DELETE", token, NULL), 200);
+}
+
 /* A session that is opened with the token of one that has ended is told of its own losses. */
 static void test_losses_of_an_ended_session(struct world *w)
 {
@@ -443,6 +470,7 @@ int main(void)
         E2E_TEST(test_the_end_that_is_long_forgotten),
         E2E_TEST(test_nobody_is_granted_after_the_deadline),
         E2E_TEST(test_names_of_an_ended_lease),
+        E2E_TEST(test_names_of_a_refused_set),
         E2E_TEST(test_losses_of_an_ended_session),
         E2E_TEST(test_a_lease_whose_session_is_lost),
         E2E_TEST(test_an_end_that_gets_half_way),
