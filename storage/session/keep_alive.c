@@ -47,11 +47,14 @@ static void finish(struct look_call *call)
 
 /* --- losses ------------------------------------------------------------------------------- */
 
-/* A loss that could not be written down is found again: its note is still there. */
+/* What could not be written down is found again: the notes are still there. */
 static void on_settled(void *arg, const struct session_settled *settled)
 {
-    (void)settled;
-    finish(arg);
+    struct look_call *call = arg;
+
+    if (call->has_overdue && settled->outcome == SESSION_BOUND)
+        session_index_set(call->store, call->session_id, settled->next_ms, NULL, NULL, NULL);
+    finish(call);
 }
 
 static void settle_losses(struct look_call *call)
@@ -164,6 +167,16 @@ static void read_tokens(const struct redis_value *value, int64_t tokens[LOCKS_MA
     }
 }
 
+/* The watchdog renews a lease after a third of its time. When half of it is over, the time of its
+ * visit was lost, or is far away: a front end died between the two steps of a renewal that made
+ * it the watchdog's, or Redis' clock was set back, or a master took over whose clock is behind.
+ */
+static bool is_overdue(const struct look_call *call, const struct found_lease *found)
+{
+    return call->claims && found->is_held && found->record.watchdog &&
+           found->remaining_ms < store_config(call->store)->watchdog_timeout_ms / 2;
+}
+
 static void read_held(struct look_call *call, size_t i, const struct redis_result *result)
 {
     struct found_lease *found = &call->found[i];
@@ -177,6 +190,10 @@ static void read_held(struct look_call *call, size_t i, const struct redis_resul
     lease_record_parse(&found->record, text, len);
     /* Otherwise the note is of a request that was or will be refused. */
     found->is_held = strcmp(found->record.session_id, call->session_id) == 0;
+    if (is_overdue(call, found)) {
+        session_verdict_later(&call->verdicts[i], 0);
+        call->has_overdue = true;
+    }
 }
 
 /* The replies of lease_claim.lua about a lease. */

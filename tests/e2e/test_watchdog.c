@@ -1,5 +1,6 @@
 /* The watchdog: what lives is renewed, what was lost is told and never made anew. */
 #include <signal.h>
+#include <time.h>
 
 #include "harness_session.h"
 
@@ -36,6 +37,22 @@ static void test_keeps_a_lease_while_keep_alives_come(struct world *w)
     expect_int(r, "fencing_token", fence);
     expect_status(lock_release(w->b, "kept", token), 200);
     assert_false(redis_has(w->redis, "kept"));
+}
+
+/* As after Redis' clock was set back, or where a master took over whose clock is behind: the next
+ * visit is far away, and the session gets leases that are due before. */
+static void test_keeps_a_lease_whose_visit_is_far_away(struct world *w)
+{
+    struct session s = session_new(w->a, "ttl_ms=60000");
+    const char *index = text(w, "rlockd:sessions:{%c}", s.id[0]);
+
+    wait_until(redis_int(w->redis, "ZCOUNT %s -inf +inf", index) > 0, SOON_MS);
+    redis_ok(w->redis, "ZADD %s XX %lld %s", index, 1000LL * (time(NULL) + 3600), s.id);
+    expect_status(session_put(w->a, &s, "far-away", token_new(w), NULL), 201);
+    for (int64_t end = now_ms() + 4 * watchdog_ms(); now_ms() < end;) {
+        expect_alive(keep_alive(w->a, &s, NULL), 1);
+        stays_true(redis_has(w->redis, "far-away"), watchdog_ms() / 12);
+    }
 }
 
 static void test_a_lease_with_a_ttl_ends_by_itself(struct world *w)
@@ -283,6 +300,7 @@ int main(void)
     const char *const flags[] = {WATCHDOG_FLAGS, NULL};
     static const struct e2e_test tests[] = {
         E2E_TEST(test_keeps_a_lease_while_keep_alives_come),
+        E2E_TEST(test_keeps_a_lease_whose_visit_is_far_away),
         E2E_TEST(test_a_lease_with_a_ttl_ends_by_itself),
         E2E_TEST(test_patch_chooses_who_renews),
         E2E_TEST(test_forced_out),
