@@ -14,7 +14,7 @@ enum {
 
 static void on_reply(redisAsyncContext *context, void *raw, void *arg);
 
-static const struct script_row *row_of(const struct redis_link *link, enum script script)
+const struct script_row *redis_link_row(const struct redis_link *link, enum script script)
 {
     if (link->options.is_quorum_member)
         return script_row_of_quorum(script);
@@ -65,7 +65,7 @@ static int send_script_as(struct redis_call *call, const char *verb, const char 
 /* Redis has forgotten the script (a restart, SCRIPT FLUSH): nothing was executed. */
 static bool resend_as_eval(struct redis_call *call, const char *error)
 {
-    const struct script_row *row = row_of(call->link, call->script);
+    const struct script_row *row = redis_link_row(call->link, call->script);
 
     if (call->args_len == 0 || strncmp(error, "NOSCRIPT", 8) != 0)
         return false;
@@ -101,7 +101,7 @@ static void on_reply(redisAsyncContext *context, void *raw, void *arg)
 
 static int send_script(struct redis_call *call, bool as_text)
 {
-    const struct script_row *row = row_of(call->link, call->script);
+    const struct script_row *row = redis_link_row(call->link, call->script);
     int failed = as_text ? send_script_as(call, "EVAL", row->text, row->len)
                          : send_script_as(call, "EVALSHA", row->sha1, SCRIPT_SHA1_LEN);
 

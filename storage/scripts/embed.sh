@@ -33,7 +33,8 @@
 # each item of a flat list in a reply, SCRIPT_REPLY_ITEM_NAME, SCRIPT_REPLY_ITEM_VALUES.
 #
 # A line `-- sync yes` or `-- sync no` in a script says whether its reply waits for the replicas
-# of --sync-replicas: yes, where a client relies on what the script did. A line `-- grants yes`
+# of --sync-replicas: yes, where a client relies on what the script did. `-- sync cluster`: in a
+# cluster only; elsewhere the script whose reply the client gets waits for both. A line `-- grants yes`
 # says that it may grant a lease, which a quarantine forbids.
 #
 # Redis finds a script by the SHA-1 of its bytes: what would not come through a C string
@@ -89,7 +90,8 @@ row() {
     case $(grep '^-- sync ' "$1") in
         '-- sync yes') sync=true ;;
         '-- sync no') sync=false ;;
-        *) echo "$1: one line must be \`-- sync yes\` or \`-- sync no\`" >&2 && exit 1 ;;
+        '-- sync cluster') sync=$([ -n "$cluster" ] && echo true || echo false) ;;
+        *) echo "$1: one line must be \`-- sync yes\`, \`no\` or \`cluster\`" >&2 && exit 1 ;;
     esac
     grants=$(grep -qx -- '-- grants yes' "$1" && echo true || echo false)
     sha1=$(sha1sum < "$whole")

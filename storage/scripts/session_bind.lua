@@ -2,7 +2,7 @@
 -- KEYS session notes due
 -- ARGV ref attempt due_ms limit
 -- REPLY ended reason
--- sync no
+-- sync cluster
 --
 -- due_ms  ms until the watchdog looks at the lease; never later than noted before
 -- limit   locks that a session may have: a lease of several locks counts each of them

@@ -2,7 +2,7 @@
 --
 -- KEYS set
 -- ARGV names keep_ms
--- sync no
+-- sync cluster
 --
 --   names    of the locks, a newline before each; empty: the token is spent, unless the names
 --            are known

@@ -367,6 +367,28 @@ static void test_replica_that_stands_still(struct world *w)
     expect_status(lock_put(fe, undone, token, "ttl_ms=60000"), 201);
 }
 
+/* A lease of a session is at two masters: each has to keep what the answer says of it. */
+static void test_replica_of_a_session_that_stands_still(struct world *w)
+{
+    struct cluster *cluster = cluster_start(w, MASTERS, true);
+    struct front *fe = start_with_replicas(cluster);
+    struct redis *replica = cluster->nodes[MASTERS];
+    struct session here = session_at(cluster, fe, cluster->nodes[0]),
+                   there = session_at(cluster, fe, cluster->nodes[1]);
+    const char *of_others = cluster_name_at(cluster, cluster->nodes[1], "of-others");
+    const char *of_it = cluster_name_at(cluster, cluster->nodes[0], "of-it");
+    const char *token = token_new(w);
+
+    session_hold(fe, &there, of_it, "ttl_ms=60000");
+    redis_freeze(replica);
+    expect_not_replicated(session_put(fe, &here, of_others, token, "ttl_ms=60000"));
+    expect_not_replicated(session_end(fe, &there));
+    redis_thaw(replica);
+    wait_until(front_ready(fe), RECOVER_MS);
+    expect_status(session_put(fe, &here, of_others, token, "ttl_ms=60000"), 201);
+    expect_int(session_end(fe, &there), "released", 1);
+}
+
 /* One WAIT at each master for all that comes while another is under way there. */
 static void test_requests_share_waits(struct world *w)
 {
@@ -434,6 +456,7 @@ int main(void)
         E2E_TEST(test_master_that_is_master_again),
         E2E_TEST(test_master_that_is_master_again_at_once),
         E2E_TEST(test_replica_that_stands_still),
+        E2E_TEST(test_replica_of_a_session_that_stands_still),
         E2E_TEST(test_requests_share_waits),
         E2E_TEST(test_end_without_one_master),
     };
