@@ -191,8 +191,7 @@ static void work_off(struct end_call *call, const struct redis_value *refs)
 static bool may_go_on(const struct end_call *call)
 {
     return !call->has_failed ||
-           (!call->is_stuck &&
-            clock_ns() - call->started_ns < PATIENCE_MS * CLOCK_NS_PER_MS);
+           (!call->is_stuck && clock_ns() - call->started_ns < PATIENCE_MS * CLOCK_NS_PER_MS);
 }
 
 static void on_ended(void *arg, const struct redis_result *result)

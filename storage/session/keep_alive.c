@@ -167,9 +167,10 @@ static void read_tokens(const struct redis_value *value, int64_t tokens[LOCKS_MA
     }
 }
 
-/* The watchdog renews a lease after a third of its time. When half of it is over, the time of its
- * visit was lost, or is far away: a front end died between the two steps of a renewal that made
- * it the watchdog's, or Redis' clock was set back, or a master took over whose clock is behind.
+/* The watchdog renews a lease after a third of its time. When half of it is over, the time of
+ * its visit was lost, or is far away: a front end died between the two steps of a renewal that
+ * made it the watchdog's, or Redis' clock was set back, or a master took over whose clock is
+ * behind.
  */
 static bool is_overdue(const struct look_call *call, const struct found_lease *found)
 {

@@ -50,7 +50,7 @@ struct look_call {
     char session_id[SESSION_ID_SIZE], name[SESSION_NAME_SIZE];
     bool is_keep_alive, says_held, has_failed;
     bool has_overdue; /* leases that the watchdog should have renewed before */
-    bool claims; /* each lease that it lists: for a keep-alive, its repeated looks too */
+    bool claims;      /* each lease that it lists: for a keep-alive, its repeated looks too */
     struct session_cursor page; /* of a look that is not for a keep-alive */
     size_t held_count;          /* the lease ids in `held` of the request, sorted */
     char (*held)[LEASE_ID_SIZE];

@@ -450,10 +450,10 @@ static void test_pages_among_other_keys(struct world *w)
         size_t listed = 0;
 
         while (cursor != NULL) {
-            struct reply *r = http(fe, "GET",
-                                   text(w, "/v1/locks?prefix=%d/&limit=4&cursor=%s", i,
-                                        url_encode(w, cursor)),
-                                   NULL);
+            struct reply *r = http(
+                fe, "GET",
+                text(w, "/v1/locks?prefix=%d/&limit=4&cursor=%s", i, url_encode(w, cursor)),
+                NULL);
             expect_status(r, 200);
             listed += json_array_size(reply_get(r, "locks"));
             cursor = reply_str(r, "next_cursor");

@@ -389,8 +389,8 @@ static void test_losses_of_an_ended_session(struct world *w)
     assert_in_range(redis_int(w->redis, "PTTL %s", key), 1, 60000);
 }
 
-/* Redis has lost the session alone, as the master of a cluster does: nobody but the request that
- * finds that out will ever end the lease. */
+/* Redis has lost the session alone, as the master of a cluster does: nobody but the request
+ * that finds that out will ever end the lease. */
 static void test_a_lease_whose_session_is_lost(struct world *w)
 {
     for (int is_renewal = 0; is_renewal < 2; is_renewal++) {

@@ -39,8 +39,8 @@ static void test_keeps_a_lease_while_keep_alives_come(struct world *w)
     assert_false(redis_has(w->redis, "kept"));
 }
 
-/* As after Redis' clock was set back, or where a master took over whose clock is behind: the next
- * visit is far away, and the session gets leases that are due before. */
+/* As after Redis' clock was set back, or where a master took over whose clock is behind: the
+ * next visit is far away, and the session gets leases that are due before. */
 static void test_keeps_a_lease_whose_visit_is_far_away(struct world *w)
 {
     struct session s = session_new(w->a, "ttl_ms=60000");
