@@ -71,8 +71,11 @@ function running(ms, way, words = "") {
   if (ms === undefined)
     return undefined;
   const when = new Date(Date.now() - way * ms);
-  return h("time", {class: "time", datetime: when.toISOString(), title: when.toLocaleString(),
-    time: {ms, way, words, at: performance.now()}}, words + duration(ms));
+  // A lease of a Java client may end after the last day that a Date has.
+  const isDate = !Number.isNaN(when.getTime());
+  return h("time", {class: "time", datetime: isDate && when.toISOString(),
+    title: isDate && when.toLocaleString(), time: {ms, way, words, at: performance.now()}},
+  words + duration(ms));
 }
 
 export const since = (ms, atLeast) => running(ms, 1, atLeast ? "at least " : "");

@@ -134,6 +134,16 @@ async function showsWhatAJavaClientHolds(browser) {
   await page.context().close();
 }
 
+// No Date reaches its end: lock.lock(Integer.MAX_VALUE, TimeUnit.DAYS), of tests/page/run.py.
+async function showsALeaseLongerThanTheCalendar(browser) {
+  const page = await open(browser, "#locks?prefix=java%2F", tokens.reader);
+  await seen(row(page, "java/forever").getByText(/^214748364\d d/));
+  await page.getByRole("link", {name: "java/forever"}).click();
+  await seen(row(page, /Java client/).getByText(/^214748364\d d/));
+  assert.ok(await page.locator("#trouble").isHidden());
+  await page.context().close();
+}
+
 async function listsInPagesOf100(browser) {
   const names = Array.from({length: 130}, (_, i) => `many/${i}`);
   await Promise.all(names.map(name => hold(name, {})));
@@ -506,9 +516,9 @@ function nothingComesFromElsewhere() {
 // the other rows.
 const FIRST = [listsWhatIsHeldAndWaited];
 const ROWS = [
-  [showsWhatAJavaClientHolds, listsInPagesOf100, forceUnlocksTheGrantThatIsShown,
-    showsTheNextHolder, holdsALockForAPerson, holdsALockInTurn, givesUpAfterALostAnswer,
-    hostileTextsStayText],
+  [showsWhatAJavaClientHolds, showsALeaseLongerThanTheCalendar, listsInPagesOf100,
+    forceUnlocksTheGrantThatIsShown, showsTheNextHolder, holdsALockForAPerson, holdsALockInTurn,
+    givesUpAfterALostAnswer, hostileTextsStayText],
   [endsASession, tellsWhyALockIsNotFree, tellsADeadlock, offersOnlyWhatIsAllowed,
     beginsWithWhatMayBeRead, forgetsTheToken, servesTheKeyboardAndTheClipboard,
     marksAnOldPicture, asksAsOftenAsTheServerSays, aHiddenPageAsksNothing],

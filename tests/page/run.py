@@ -10,11 +10,13 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "lib"))
-from java_holder import JavaHolder  # noqa: E402
+from java_holder import HOLDER, JavaHolder  # noqa: E402
 from servers import Place  # noqa: E402
 
 # Each token is its caller's name and this.
 SECRET = "-secret-aaaaaaaa"
+# What Redis has of lock.lock(Integer.MAX_VALUE, TimeUnit.DAYS).
+FOREVER, FOREVER_MS = "java/forever", (2**31 - 1) * 86400000
 RIGHTS = {"ops": "read=* lock=* operate=*", "reader": "read=*", "part": "read=deploy/"}
 
 
@@ -31,6 +33,8 @@ def write_tokens(place):
 def main():
     with Place("page", sys.argv[1]) as place:
         redis = place.redis()
+        redis.command("HSET", FOREVER, HOLDER, "1")
+        redis.command("PEXPIRE", FOREVER, FOREVER_MS)
         # Waits that outlast a test on a busy machine.
         front = place.front(redis, "--api-tokens", write_tokens(place), "--max-wait-ms",
                             "600000")
