@@ -2,7 +2,7 @@
 import {ask, longestMs, may, path} from "./api.js";
 import {askHold} from "./actions.js";
 import {duration, facts, foreign, h, since, svg, table, until} from "./dom.js";
-import {forceButton, inLine, lockLink, person, withNote} from "./parts.js";
+import {forceButton, inLine, lockLink, locksOf, person, withNote} from "./parts.js";
 
 const SEEN_MAX = 600, LOCKS_MAX = 50; // pictures of a lock, and locks, that are remembered
 const CHAIN_MAX = 8; // locks of a chain: each costs two requests at most
@@ -84,12 +84,17 @@ function isOfOwner(wait, holder) {
   return (wait.owner ?? "") === (holder.owner ?? "");
 }
 
-// The first lock for which the session of the holder waits; undefined: for none, or the server
-// does not tell.
+// The first wait of the holder's session of which the server tells. It tells of no wait of less
+// than a second, of none for locks that the caller may not look at, and of none at all where it
+// does not search for deadlocks.
 async function waitOf(holder, signal) {
   const session = await ask("GET", path(["sessions", holder.session_id], {limit: 1}), {signal});
   return {isTold: session.waits !== undefined,
-    wait: session.waits?.find(wait => wait.lock && isOfOwner(wait, holder))};
+    wait: session.waits?.find(wait => locksOf(wait)[0] && isOfOwner(wait, holder))};
+}
+
+function enumerated(links) {
+  return links.map((link, i) => [i === 0 ? "" : i < links.length - 1 ? ", " : " and ", link]);
 }
 
 // From the lock to its holder, to the lock for which this one waits, and so on.
@@ -110,13 +115,14 @@ async function chain(name, told, signal) {
     const {isTold, wait} = await waitOf(holder, signal).catch(() => ({}));
     seen.add(lock.lock);
     if (!wait) {
-      const end = steps.length > 0 ? ": this is the end of the chain" : "";
-      steps.push([held, isTold && h("strong", null, ", which waits for no lock", end)]);
+      const end = steps.length > 0 ? ": the known end of the chain" : "";
+      steps.push([held, isTold &&
+        h("strong", null, ", which waits for no lock that the server tells of", end)]);
       break;
     }
-    steps.push([held, ", which waits for ", lockLink(wait.lock), " for ",
-      since(wait.waited_ms)]);
-    if (seen.has(wait.lock))
+    steps.push([held, ", which waits for ", enumerated(locksOf(wait).map(lockLink)),
+      wait.locks && " at once", " for ", since(wait.waited_ms)]);
+    if (!wait.lock || seen.has(wait.lock)) // which one of several is not free, nobody tells
       break;
     lock = await ask("GET", path(["locks", wait.lock]), {signal});
   }

@@ -8,6 +8,11 @@ export function lockLink(name) {
   return h("a", {href: link("lock", name)}, foreign(name));
 }
 
+// The locks that a lease holds or waits for: several at once, or one.
+export function locksOf(lease) {
+  return (lease.locks || [lease]).map(({lock}) => lock).filter(Boolean);
+}
+
 function short(id) {
   return h("code", {title: id}, id.slice(0, 8));
 }

@@ -3,7 +3,7 @@
 import {ask, may, path, readPrefix} from "./api.js";
 import {askEndSession, askFreeSlot, FLEET} from "./actions.js";
 import {facts, foreign, h, since, table, until} from "./dom.js";
-import {heldFor, holders, line, lockLink, person} from "./parts.js";
+import {heldFor, holders, line, lockLink, locksOf, person} from "./parts.js";
 import {link} from "./state.js";
 
 const PAGE = 100;
@@ -99,23 +99,24 @@ export async function sessions({fields, signal}) {
     pages("sessions", fields, told.next_cursor)]};
 }
 
+function lockLinks(lease) {
+  const names = locksOf(lease);
+  return names.length > 0 && names.map(name => h("div", null, lockLink(name)));
+}
+
 export async function session({name: id, signal}) {
   const told = await ask("GET", path(["sessions", id], {limit: PAGE}), {signal});
   const name = lease => lease.lock || lease.locks?.[0].lock || lease.permit_semaphore || "";
   const leases = told.leases.sort((a, b) => name(a) < name(b) ? -1 : 1);
-  const rows = leases.map(lease => {
-    const names = lease.locks ? lease.locks.map(one => one.lock) : [lease.lock].filter(Boolean);
-    return {key: lease.lease_id, cells: [
-      names.length > 0 ? names.map(name => h("div", null, lockLink(name)))
-        : foreign(lease.permit_semaphore || "a permit"),
-      [lease.kind || lease.state, lease.owner && [" · ", foreign(lease.owner)]],
-      lease.note && foreign(lease.note), since(lease.held_ms), until(lease.remaining_ms),
-      lease.watchdog === undefined ? "" : lease.watchdog ? "renewed while the session lives"
-        : "not renewed"]};
-  });
+  const rows = leases.map(lease => ({key: lease.lease_id, cells: [
+    lockLinks(lease) || foreign(lease.permit_semaphore || "a permit"),
+    [lease.kind || lease.state, lease.owner && [" · ", foreign(lease.owner)]],
+    lease.note && foreign(lease.note), since(lease.held_ms), until(lease.remaining_ms),
+    lease.watchdog === undefined ? "" : lease.watchdog ? "renewed while the session lives"
+      : "not renewed"]}));
   const waits = told.waits?.map((wait, i) => ({key: wait.lock || `wait-${i}`, cells: [
-    wait.lock ? lockLink(wait.lock) : "a lock that you may not look at",
-    wait.owner && foreign(wait.owner), since(wait.waited_ms)]}));
+    lockLinks(wait) || "a lock whose name is no text", wait.owner && foreign(wait.owner),
+    since(wait.waited_ms)]}));
   return {body: [
     h("h2", null, "Session ", foreign(told.name || id)),
     facts([["Id", h("code", null, id)],
@@ -124,7 +125,8 @@ export async function session({name: id, signal}) {
       ["Open for", since(told.age_ms)]]),
     may("operate", "") && h("p", null, h("button", {class: "danger",
       act: () => askEndSession(id, told.name)}, "End this session…")),
-    waits && table("Waits for", ["Lock", "Owner", "For"], waits, "It waits for no lock."),
+    waits && table("Waits for", ["Lock", "Owner", "For"], waits,
+      "It waits for no lock that the server tells of."),
     table("Leases", ["Lock", "Kind", "Note", "Held for", "Ends in", "Renewal"], rows,
       "It holds nothing."),
     told.next_cursor && h("p", null, `Only the first ${PAGE} leases are shown.`)]};

@@ -281,6 +281,9 @@ async function endsASession(browser) {
   await page.context().close();
 }
 
+const whyNotFree = page => page.locator("section", {hasText: "Why it is not free"})
+  .locator("li").allTextContents();
+
 async function tellsWhyALockIsNotFree(browser) {
   const sessions = [];
   for (const name of ["first", "middle", "last"])
@@ -290,14 +293,47 @@ async function tellsWhyALockIsNotFree(browser) {
   for (const i of [0, 1])
     wait(`chain/${i + 1}`, {}, sessions[i].token);
   const page = await open(browser, "#lock/chain%2F0", tokens.reader);
-  await seen(page.getByText("this is the end of the chain"));
-  const why = await page.locator("section", {hasText: "Why it is not free"}).locator("li")
-    .allTextContents();
+  await seen(page.getByText("the known end of the chain"));
+  const why = await whyNotFree(page);
   assert.equal(why.length, 3);
   assert.match(why[0], /^chain\/0 is held by ops · first, which waits for chain\/1 for \d+ s$/);
-  assert.match(why[2], /^chain\/2 is held by ops · last, which waits for no lock/);
+  assert.match(why[2], /^chain\/2 is held by ops · last, which waits for no lock that the server/);
   for (const {id} of sessions)
     await api("POST", `/v1/sessions/${id}/force-end`, {}, {reason: "the test is over"});
+  await page.context().close();
+}
+
+async function tellsAWaitForSeveralLocks(browser) {
+  const {token, id} = await session("of several");
+  await hold("several/held", {}, token);
+  await hold("several/busy", {});
+  api("PUT", "/v1/multi-locks", {"Lease-Token": crypto.randomUUID(), "Session-Token": token},
+    {locks: ["several/busy", "several/free"], wait_ms: 600000}).catch(() => undefined);
+  const page = await open(browser, "#lock/several%2Fheld", tokens.reader);
+  await seen(page.getByText("waits for several/busy and several/free at once for"));
+  assert.equal((await whyNotFree(page)).length, 1);
+  await page.getByRole("link", {name: "of several"}).first().click();
+  const waits = page.locator("table", {hasText: "Waits for"});
+  await seen(waits.getByRole("link", {name: "several/busy"}));
+  await seen(waits.getByRole("link", {name: "several/free"}));
+  await api("POST", `/v1/sessions/${id}/force-end`, {}, {reason: "the test is over"});
+  await page.context().close();
+}
+
+// The server does not tell of each wait: not of locks that the caller may not look at, say.
+async function claimsNothingOfWaitsThatItDoesNotKnow(browser) {
+  const {token, id} = await session("discreet");
+  await hold("deploy/discreet", {}, token);
+  await hold("hidden", {});
+  wait("hidden", {}, token);
+  await until(async () => (await api("GET", `/v1/sessions/${id}`)).body.waits.length === 1);
+  const page = await open(browser, "#lock/deploy%2Fdiscreet", tokens.part);
+  await until(async () => (await whyNotFree(page)).length === 1);
+  assert.deepEqual(await whyNotFree(page), ["deploy/discreet is held by ops · discreet, " +
+    "which waits for no lock that the server tells of"]);
+  await page.getByRole("link", {name: "discreet", exact: true}).first().click();
+  await seen(page.getByText("It waits for no lock that the server tells of."));
+  await api("POST", `/v1/sessions/${id}/force-end`, {}, {reason: "the test is over"});
   await page.context().close();
 }
 
@@ -498,7 +534,7 @@ async function takesThePicture(browser) {
   await page.waitForTimeout(4000); // a life line of some length
   await api("DELETE", lockPath("orders/42"), {"Lease-Token": first.token});
   wait("report/october", {}, web.token);
-  await seen(page.getByText("this is the end of the chain"));
+  await seen(page.getByText("the known end of the chain"));
   await seen(page.getByText(/handed on 1 time\./));
   await page.waitForTimeout(4000);
   if (picture)
@@ -519,7 +555,8 @@ const ROWS = [
   [showsWhatAJavaClientHolds, showsALeaseLongerThanTheCalendar, listsInPagesOf100,
     forceUnlocksTheGrantThatIsShown, showsTheNextHolder, holdsALockForAPerson, holdsALockInTurn,
     givesUpAfterALostAnswer, hostileTextsStayText],
-  [endsASession, tellsWhyALockIsNotFree, tellsADeadlock, offersOnlyWhatIsAllowed,
+  [endsASession, tellsWhyALockIsNotFree, tellsAWaitForSeveralLocks,
+    claimsNothingOfWaitsThatItDoesNotKnow, tellsADeadlock, offersOnlyWhatIsAllowed,
     beginsWithWhatMayBeRead, forgetsTheToken, servesTheKeyboardAndTheClipboard,
     marksAnOldPicture, asksAsOftenAsTheServerSays, aHiddenPageAsksNothing],
   [listsSemaphoresAndLatches, freesTheSlotOfAMachine, everybodyCanUseEachView]];
