@@ -118,6 +118,7 @@ export function morph(old, next) {
   let at = old.firstChild;
   for (const wanted of [...next.childNodes]) {
     const found = keyOf(wanted) !== undefined ? keyed.get(keyOf(wanted)) : at;
+    keyed.delete(keyOf(wanted)); // for one alone, if another one has the same key
     if (!found || !isAlike(found, wanted)) {
       old.insertBefore(wanted, at);
       continue;

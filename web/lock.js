@@ -149,7 +149,9 @@ function copyButton(label, text) {
 
 function holderRows(told) {
   return told.holders.map((holder, i) => ({
-    key: holder.lease_id || holder.redisson_holder || holder.session_id + (holder.owner || i),
+    // One owner, or one thread of a Java client, may write and read.
+    key: [holder.kind, holder.lease_id || holder.redisson_holder || holder.session_id,
+      holder.owner].join(" "),
     cells: [person(holder), holder.note && foreign(holder.note),
       since(holder.held_ms, holder.held_at_least),
       until(holder.remaining_ms ?? told.remaining_ms),

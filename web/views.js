@@ -104,17 +104,22 @@ function lockLinks(lease) {
   return names.length > 0 && names.map(name => h("div", null, lockLink(name)));
 }
 
+// One token may stand for a lease of each lock.
+function keyOf(lease) {
+  return [lease.lease_id, lease.permit_semaphore, ...locksOf(lease)].join(" ");
+}
+
 export async function session({name: id, signal}) {
   const told = await ask("GET", path(["sessions", id], {limit: PAGE}), {signal});
   const name = lease => lease.lock || lease.locks?.[0].lock || lease.permit_semaphore || "";
   const leases = told.leases.sort((a, b) => name(a) < name(b) ? -1 : 1);
-  const rows = leases.map(lease => ({key: lease.lease_id, cells: [
+  const rows = leases.map(lease => ({key: keyOf(lease), cells: [
     lockLinks(lease) || foreign(lease.permit_semaphore || "a permit"),
     [lease.kind || lease.state, lease.owner && [" · ", foreign(lease.owner)]],
     lease.note && foreign(lease.note), since(lease.held_ms), until(lease.remaining_ms),
     lease.watchdog === undefined ? "" : lease.watchdog ? "renewed while the session lives"
       : "not renewed"]}));
-  const waits = told.waits?.map((wait, i) => ({key: wait.lock || `wait-${i}`, cells: [
+  const waits = told.waits?.map(wait => ({key: keyOf(wait), cells: [
     lockLinks(wait) || "a lock whose name is no text", wait.owner && foreign(wait.owner),
     since(wait.waited_ms)]}));
   return {body: [

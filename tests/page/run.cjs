@@ -337,6 +337,51 @@ async function claimsNothingOfWaitsThatItDoesNotKnow(browser) {
   await page.context().close();
 }
 
+// Once more is asked, the picture of the request before is drawn.
+async function nextPicture(page, address) {
+  for (let i = 0; i < 2; i++)
+    await page.waitForRequest(address);
+}
+
+// The second picture takes over what it can of the first, by keys: what is alike is not the same.
+async function keepsRowsThatAreAlike(browser) {
+  const {token, id} = await session("twice");
+  for (const kind of ["write", "read"])
+    await hold("twice/sides", {kind, owner: "both"}, token);
+  await hold("twice/busy", {});
+  for (const owner of ["one", "other"])
+    wait("twice/busy", {owner}, token);
+  const one = {"Lease-Token": crypto.randomUUID(), "Session-Token": token};
+  for (const name of ["twice/a", "twice/b"])
+    assert.equal((await api("PUT", lockPath(name), one, {})).status, 201);
+  const page = await open(browser, "#lock/twice%2Fsides", tokens.reader);
+  const rowsOf = caption => page.locator("table", {hasText: caption}).locator("tbody tr");
+  await seen(rowsOf("Held by"));
+  await nextPicture(page, /locks\/twice/);
+  assert.equal(await rowsOf("Held by").count(), 2);
+  await show(page, `#session/${id}`);
+  await until(async () => await rowsOf("Waits for").count() > 0);
+  await nextPicture(page, /sessions\//);
+  assert.equal(await rowsOf("Waits for").count(), 2);
+  assert.deepEqual(await rowsOf("Renewal").locator("th").allTextContents(),
+    ["twice/a", "twice/b", "twice/sides", "twice/sides"]);
+  await api("POST", `/v1/sessions/${id}/force-end`, {}, {reason: "the test is over"});
+  await page.context().close();
+}
+
+// Whatever a server tells: two of one key stay two.
+async function losesNoNodeToItsKey(browser) {
+  const page = await open(browser, "#locks", tokens.reader);
+  assert.deepEqual(await page.evaluate(async () => {
+    const {h, morph} = await import("/page/dom.js");
+    const list = words => h("ol", null, words.map(word => h("li", {"data-key": "one"}, word)));
+    const shown = list(["a", "b"]);
+    morph(shown, list(["c", "d", "e"]));
+    return [...shown.children].map(item => item.textContent);
+  }), ["c", "d", "e"]);
+  await page.context().close();
+}
+
 async function freesTheSlotOfAMachine(browser) {
   const slot = machine => api("POST", "/fleetlock/v1/pre-reboot",
     {"fleet-lock-protocol": "true"}, {client_params: {id: machine, group: "workers"}});
@@ -556,9 +601,10 @@ const ROWS = [
     forceUnlocksTheGrantThatIsShown, showsTheNextHolder, holdsALockForAPerson, holdsALockInTurn,
     givesUpAfterALostAnswer, hostileTextsStayText],
   [endsASession, tellsWhyALockIsNotFree, tellsAWaitForSeveralLocks,
-    claimsNothingOfWaitsThatItDoesNotKnow, tellsADeadlock, offersOnlyWhatIsAllowed,
-    beginsWithWhatMayBeRead, forgetsTheToken, servesTheKeyboardAndTheClipboard,
-    marksAnOldPicture, asksAsOftenAsTheServerSays, aHiddenPageAsksNothing],
+    claimsNothingOfWaitsThatItDoesNotKnow, keepsRowsThatAreAlike, losesNoNodeToItsKey,
+    tellsADeadlock, offersOnlyWhatIsAllowed, beginsWithWhatMayBeRead, forgetsTheToken,
+    servesTheKeyboardAndTheClipboard, marksAnOldPicture, asksAsOftenAsTheServerSays,
+    aHiddenPageAsksNothing],
   [listsSemaphoresAndLatches, freesTheSlotOfAMachine, everybodyCanUseEachView]];
 const LAST = [takesThePicture, nothingComesFromElsewhere, noTextBecomesMarkup];
 
