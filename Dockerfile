@@ -33,9 +33,9 @@ RUN make -j"$(nproc)" VERSION="$VERSION" \
 
 FROM ${BASE} AS rlock
 ARG DEBIAN_FRONTEND=noninteractive
+# Of libevent a pattern: Debian 13 has put t64 behind these names.
 RUN apt-get update && apt-get install -y --no-install-recommends \
-        ca-certificates libjansson4 \
-        libevent-core-2.1-7t64 libevent-extra-2.1-7t64 libevent-openssl-2.1-7t64 \
+        ca-certificates libjansson4 '^libevent-(core|extra|openssl)-2[.]1-7(t64)?$' \
     && rm -rf /var/lib/apt/lists/*
 COPY LICENSE /usr/share/doc/rlock/LICENSE
 COPY --from=build /usr/bin/rlock /usr/bin/rlock

@@ -11,6 +11,7 @@ image=$tag:latest
 docker=(docker)
 build_args=()
 private_engine=
+version=$(sed -n 's/^VERSION *:= *//p' Makefile)
 lease_token=
 scheme=http
 url= # of the server under test, set by start()
@@ -78,17 +79,22 @@ start_private_engine() {
     skip "a private dockerd does not start here: $(tail -n 1 "$work/dockerd.log")"
 }
 
-# A private engine is taken to have no registry: its base image is made from Debian's packages.
-make_base_image() {
+# use_base RELEASE: build() takes this Debian. A private engine is taken to have no registry:
+# its base image is made from Debian's packages.
+use_base() {
+    if [ -z "$private_engine" ]; then
+        build_args=(--build-arg "BASE=debian:$1-slim")
+        return
+    fi
     mmdebstrap --variant=minbase --quiet \
         --customize-hook=". '$PWD/tests/lib.sh'; start_no_services \"\$1\"" \
-        trixie "$work/base.tar" ||
+        "$1" "$work/base.tar" ||
         skip "mmdebstrap cannot make the base image"
     "${docker[@]}" import -c 'CMD ["bash"]' \
         -c 'ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' \
-        "$work/base.tar" "$tag:base" > /dev/null
+        "$work/base.tar" "$tag:$1" > /dev/null
     rm "$work/base.tar"
-    build_args=(--build-arg "BASE=$tag:base")
+    build_args=(--build-arg "BASE=$tag:$1")
 }
 
 # start NAME [DOCKER-OPTION...]: runs the image, waits until it is ready.
@@ -147,7 +153,7 @@ if engine_answers; then
 else
     start_private_engine
     echo "using a private Docker engine"
-    make_base_image
+    use_base trixie
 fi
 build() {
     "${docker[@]}" build --network host "${build_args[@]}" "$@" . > "$work/build.log" 2>&1 || {
@@ -158,13 +164,16 @@ build() {
 build -t "$image"
 build --target rlock -t "$tag:rlock"
 echo "ok: the image builds ($("${docker[@]}" images --format '{{.Size}}' "$image"))"
+use_base bookworm # whose packages have other names
+build --target rlock -t "$tag:rlock-bookworm"
+expect "rlock runs on bookworm" "rlock $version" \
+    "$("${docker[@]}" run --rm --network none "$tag:rlock-bookworm" rlock --version)"
 
 start plain -v "$tag-data:/data"
 expect "it does not run as root" 7400 "$("${docker[@]}" top "$tag-plain" -eo uid,pid |
     awk 'NR == 2 { print $1 }')"
 expect "it declares no volume" 0 \
     "$("${docker[@]}" inspect -f '{{len .Config.Volumes}}' "$image")"
-version=$(sed -n 's/^VERSION *:= *//p' Makefile)
 expect "it is labelled" "$version" "$("${docker[@]}" inspect \
     -f '{{index .Config.Labels "org.opencontainers.image.version"}}' "$image")"
 expect "rlock is inside" "rlock $version" "$("${docker[@]}" exec \
