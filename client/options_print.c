@@ -37,7 +37,8 @@ static const struct {
     {"RLOCK_LEASE_ID", "for COMMAND: the lease's public id"},
     {"RLOCK_HELD", "for COMMAND: the names that this run and outer runs hold, one a line"},
     {"NOTIFY_SOCKET",
-     "rlock tells the service manager STATUS, and READY=1 when COMMAND starts"},
+     "rlock tells the service manager STATUS, READY=1 when COMMAND starts, and until then that "
+     "the start takes longer"},
     {"RLOCKD_LISTEN, RLOCKD_TLS_CERT",
      "for ready without --url: rlockd's own settings, as in its container; the server is then "
      "not checked"},

@@ -13,7 +13,11 @@
 
 static const int handed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
-enum { SIGNALS_TO_GIVE_UP_RELEASE = 2 };
+enum {
+    SIGNALS_TO_GIVE_UP_RELEASE = 2,
+    TELL_MS = 5000, /* at most as often, and no later than http_watch_fn is called again */
+    START_US = 60000000,
+};
 
 /* By nohup(1), or by a shell without job control that has started rlock in the background.
  * Blocked, the signal would come all the same. */
@@ -172,6 +176,18 @@ static void hear_guard(struct run *run)
     }
 }
 
+/* A unit that waits has not started, for which the service manager has a time of its own. It
+ * may take longer as long as it says so: sd_notify(3). */
+static void tell_of_wait(struct run *run)
+{
+    int64_t now = boottime_ms();
+
+    if (run->told_at == 0 || now - run->told_at >= TELL_MS) {
+        run->told_at = now;
+        notify("EXTEND_TIMEOUT_USEC=%d", START_US);
+    }
+}
+
 static bool is_over(const struct work *work)
 {
     return work && work->is_over && work->is_over(work->child.context);
@@ -192,6 +208,7 @@ bool run_events_take(void *context)
     hear_guard(run);
     switch (run->phase) {
     case RUN_WAITS:
+        tell_of_wait(run);
         return run->signal != 0 || is_over(run->work);
     case RUN_HOLDS:
         return run->has_ended || run->guard_died;

@@ -10,8 +10,8 @@
 
 struct http;
 
-/* Called in every turn of the loop after something happened on `fds` or on the network. True
- * ends the request or the pause that is under way. */
+/* Called in every turn of the loop, after something happened on a watched descriptor or on the
+ * network, and every 10 s. True ends the request or the pause that is under way. */
 typedef bool http_watch_fn(void *context);
 
 struct http_request {

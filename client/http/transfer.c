@@ -17,7 +17,6 @@
 
 enum {
     CONNECT_TIMEOUT_MS = 3000, /* of one address */
-    TURN_MAX_MS = 60000,
 };
 
 struct transfer {
@@ -139,7 +138,7 @@ static void run_loop(struct transfer *transfer, int flags)
 /* Waits for the network, for the watched descriptors, or so long. True: interrupted. */
 static bool turn(struct transfer *transfer, int64_t left)
 {
-    left = left < 0 ? 0 : left > TURN_MAX_MS ? TURN_MAX_MS : left;
+    left = left < 0 ? 0 : left > TRANSFER_TURN_MS ? TRANSFER_TURN_MS : left;
     struct timeval time = {.tv_sec = left / 1000, .tv_usec = left % 1000 * 1000};
     event_add(transfer->timer, &time);
     run_loop(transfer, EVLOOP_ONCE);

@@ -11,9 +11,10 @@
 
 struct transfer;
 
-/* Called in every turn of the loop after something happened. True ends the exchange or the
- * pause that is under way. */
+/* Called in every turn of the loop, after something happened, or after TRANSFER_TURN_MS. True
+ * ends the exchange or the pause that is under way. */
 typedef bool transfer_watch_fn(void *context);
+enum { TRANSFER_TURN_MS = 10000 };
 
 struct transfer_header {
     const char *name, *value; /* a value of NULL: no such header */

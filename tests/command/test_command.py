@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import time
 import uuid
@@ -17,6 +16,7 @@ import encrypted
 import filed
 import holding
 import looking
+import managed
 import matrix
 import sending
 import terminal
@@ -271,22 +271,6 @@ def readers_share():
     run.status()
 
 
-def service_manager():
-    path = f"{world.folder}/{uuid.uuid4().hex}"
-    lock, token = name(), str(uuid.uuid4())
-    front.ask("PUT", f"/v1/locks/{lock}?ttl_ms=60000&note=anna", Lease_Token=token)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.bind(path)
-        manager.settimeout(20)
-        run = world.run(front.url, lock, "true", NOTIFY_SOCKET=path)
-        assert manager.recv(999).startswith(b"STATUS=waiting for ")
-        assert b"anna" in manager.recv(999)
-        front.ask("DELETE", f"/v1/locks/{lock}", Lease_Token=token)
-        while not (text := manager.recv(999)).startswith(b"READY=1"):
-            assert text.startswith(b"STATUS=waiting"), text
-        assert run.status() == 0
-
-
 def closed_standard_streams():
     script = '"$@" <&- >&- 2>&-'
     run = subprocess.run(["sh", "-c", script, "sh", world.rlock, "run", "--url", front.url,
@@ -491,14 +475,14 @@ TESTS = [commands_own_status, command_not_found_takes_no_lock, usage, nested_run
          an_ignored_signal_stays_ignored, a_process_whose_main_thread_has_ended,
          a_server_with_short_waits,
          a_fast_watchdog_needs_renewals, environment_and_descriptors, several_locks, permit,
-         readers_share, service_manager, standard_streams_are_commands_own,
+         readers_share, standard_streams_are_commands_own,
          closed_standard_streams, signals_are_handed_on, a_waiting_run_costs_little,
          the_first_process_of_a_container, one_signal_may_be_ignored, signal_while_waiting,
          descendants, at_least, long_grace_is_renewed, lost_answers,
          loss_is_told_though_command_succeeds, help_man_and_completions]
 
 chosen = {test.__name__: test for test in TESTS}
-for part in (encrypted, filed, holding, looking, sending, terminal, troubles):
+for part in (encrypted, filed, holding, looking, managed, sending, terminal, troubles):
     chosen.update((title, functools.partial(test, world, front))
                   for title, test in part.TESTS.items())
 library = world.preloaded("suspend")
