@@ -107,6 +107,7 @@ static enum lease_outcome ask(struct lease *lease, const struct http_request *re
     case HTTP_INTERRUPTED:
         return LEASE_INTERRUPTED;
     case HTTP_NO_ANSWER:
+    case HTTP_UNKNOWN: /* its token makes every request repeatable */
         snprintf(lease->detail, sizeof(lease->detail), "%s", http_trouble(lease->http));
         return LEASE_UNREACHABLE;
     case HTTP_ANSWERED:

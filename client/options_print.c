@@ -13,7 +13,9 @@ static const struct {
     {"64",
      "usage; also a request that the server finds wrong, and a run of a name that an outer "
      "run holds"},
-    {"69", "no server was available: none could be reached, or each was in trouble"},
+    {"69",
+     "no server was available: none could be reached, or each was in trouble; or whether a "
+     "request was done is unknown"},
     {"70", "a fault of rlock, or its guard was killed"},
     {"71", "no process could be started"},
     {"75", "not acquired in time; --busy-status sets another"},

@@ -270,6 +270,9 @@ static enum http_outcome read_answer(struct http *http, const struct http_reques
                             json_string("the server wants an API token, and neither "
                                         "RLOCK_TOKEN_FILE nor --token-file names a file"));
     }
+    const char *outcome = json_string_value(json_object_get(answer->body, "outcome"));
+    answer->is_unknown = answer->status >= 500 &&
+                         !(outcome && strcmp(outcome, "not-executed") == 0);
     if (answer->status >= 500 || answer->status == 429) {
         const char *detail = json_string_value(json_object_get(answer->body, "detail"));
         set_trouble(http, detail ? detail : "an error of the server");
@@ -291,16 +294,19 @@ static enum http_outcome ask_once(struct http *http, const struct http_request *
 
     sent.body = body;
     set_headers(http, request, headers);
-    *answer = (struct http_answer){.sent_at = boottime_ms()};
+    *answer = (struct http_answer){.sent_at = boottime_ms(), .is_unknown = true};
     enum transfer_outcome outcome = transfer_run(http->transfer, http->urls[http->server],
                                                  &sent, &got);
     free(body);
     enum http_outcome result = outcome == TRANSFER_DONE
                                    ? read_answer(http, request, &got, answer)
-                               : outcome == TRANSFER_FAILED ? HTTP_NO_ANSWER
-                                                            : HTTP_INTERRUPTED;
+                               : outcome == TRANSFER_INTERRUPTED ? HTTP_INTERRUPTED
+                                                                 : HTTP_NO_ANSWER;
     free(got.body); /* it may have come in the turn that was interrupted, too */
-    if (outcome == TRANSFER_FAILED) {
+    if (outcome == TRANSFER_NOT_SENT) {
+        answer->is_unknown = false;
+    }
+    if (outcome == TRANSFER_FAILED || outcome == TRANSFER_NOT_SENT) {
         snprintf(why, sizeof(why), "%s%s", transfer_trouble(http->transfer),
                  http->settings->urls ? "" : "; RLOCK_URL is not set");
         set_trouble(http, why);
@@ -376,14 +382,31 @@ static bool pause_as_told(struct http *http, const struct http_answer *answer)
                                 (answer->retry_after_ms ? answer->retry_after_ms : RETRY_MS));
 }
 
+/* For the next attempt, if one may have been carried out that began at `unknown_at` (0: none).
+ */
+static int64_t time_left(const struct http_request *request, int64_t unknown_at)
+{
+    int64_t left = unknown_at + HTTP_KEY_MS - boottime_ms();
+
+    return unknown_at && request->idempotency_key && left < request->timeout_ms
+               ? left
+               : request->timeout_ms;
+}
+
 enum http_outcome http_insist(struct http *http, const struct http_request *request,
                               struct http_answer *answer, int64_t until)
 {
     bool is_round_over = false, was_too_fast = false;
+    struct http_request attempt = *request;
+    int64_t unknown_at = 0;
 
     http->asked_in_round = 0;
     for (;;) {
-        enum http_outcome outcome = http_ask(http, request, answer);
+        attempt.timeout_ms = time_left(request, unknown_at);
+        if (attempt.timeout_ms <= 0) {
+            return HTTP_UNKNOWN;
+        }
+        enum http_outcome outcome = http_ask(http, &attempt, answer);
         bool is_answered = outcome == HTTP_ANSWERED;
         bool too_fast = is_answered && is_too_fast(request, answer);
         if (outcome == HTTP_INTERRUPTED ||
@@ -391,6 +414,7 @@ enum http_outcome http_insist(struct http *http, const struct http_request *requ
             return outcome;
         }
         http_answer_clear(answer);
+        unknown_at = unknown_at || !answer->is_unknown ? unknown_at : answer->sent_at;
         if (!http->settings->quiet) {
             say_status("rlock: no server yet: %s", http->trouble);
         }
@@ -404,7 +428,7 @@ enum http_outcome http_insist(struct http *http, const struct http_request *requ
         }
         is_round_over = http_next_server(http);
         if (is_round_over && boottime_ms() >= until) {
-            return HTTP_NO_ANSWER;
+            return unknown_at && request->idempotency_key ? HTTP_UNKNOWN : HTTP_NO_ANSWER;
         }
         if (is_round_over && !pause_after_round(http, until)) {
             return HTTP_INTERRUPTED;

@@ -17,7 +17,8 @@ typedef bool http_watch_fn(void *context);
 struct http_request {
     const char *method, *path;                          /* path: below the server's URL */
     const char *session_token, *lease_token, *if_match; /* NULL: no such header */
-    const char *idempotency_key, *prefer;
+    const char *idempotency_key; /* makes it repeatable for HTTP_KEY_MS */
+    const char *prefer;
     json_t *body;       /* NULL: none; stays the caller's */
     int64_t timeout_ms; /* of one attempt */
     const char *wanted; /* a member that rlockd's answer has when it is no refusal; or NULL */
@@ -29,9 +30,16 @@ struct http_answer {
     json_t *body;                 /* an object, or NULL: only with a status of an error */
     int64_t sent_at, received_at; /* boottime_ms() */
     int64_t retry_after_ms;       /* 0: not given */
+    bool is_unknown;              /* whether it was carried out; also without an answer */
 };
 
-enum http_outcome { HTTP_ANSWERED, HTTP_NO_ANSWER, HTTP_INTERRUPTED };
+/* From the first attempt that may have been carried out to the end of the last one. A server
+ * remembers a key for its --retry-window-ms, a minute, and does not tell how long that is; what
+ * was sent may still be on its way when its attempt has ended. */
+enum { HTTP_KEY_MS = 50000 };
+
+/* HTTP_UNKNOWN: it may have been carried out, and must not be sent again. */
+enum http_outcome { HTTP_ANSWERED, HTTP_NO_ANSWER, HTTP_UNKNOWN, HTTP_INTERRUPTED };
 
 /* NULL: a message was written; *status is then the exit status. */
 struct http *http_new(const struct settings *settings, int *status);
@@ -57,9 +65,10 @@ bool http_next_server(struct http *http);
 bool http_pause(struct http *http, int64_t until) __attribute__((warn_unused_result));
 
 /* Repeats a request over all servers until one answers other than 5xx, or until then. At least
- * each server is asked once. 429, unless the request waits, is repeated at the same server when
- * that has asked for it, once also if it is too late then: with one request a second nothing
- * that takes two requests would ever succeed at once. */
+ * each server is asked once, unless the request may not be repeated any more (HTTP_UNKNOWN).
+ * 429, unless the request waits, is repeated at the same server when that has asked for it,
+ * once also if it is too late then: with one request a second nothing that takes two requests
+ * would ever succeed at once. */
 enum http_outcome http_insist(struct http *http, const struct http_request *request,
                               struct http_answer *answer, int64_t until)
     __attribute__((warn_unused_result));

@@ -307,7 +307,7 @@ static enum step await(struct transfer *transfer, int64_t until)
         if (!transfer->has_ended && now_ms() >= due) {
             snprintf(transfer->trouble, sizeof(transfer->trouble), "no %s in time",
                      connection->is_connected ? "answer" : "connection");
-            return due == until ? STEP_FAILED : STEP_NOT_CONNECTED;
+            break;
         }
     }
     if (transfer->has_answer) {
@@ -352,7 +352,7 @@ static struct addrinfo *find_addresses(struct transfer *transfer, int64_t until,
     const char *why = "no memory for a search of its address";
     struct event *end = NULL;
 
-    *step = STEP_FAILED;
+    *step = STEP_NOT_CONNECTED;
     if (lookup) {
         end = event_new(transfer->base, lookup_fd(lookup), EV_READ, ignore_event, NULL);
     }
@@ -387,7 +387,6 @@ static enum step ask_anew(struct transfer *transfer, const struct transfer_reque
                              transfer->trust, at)) {
             snprintf(transfer->trouble, sizeof(transfer->trouble),
                      "no memory for a connection");
-            step = STEP_FAILED;
             break;
         }
         step = exchange(transfer, request, until);
@@ -431,7 +430,7 @@ enum transfer_outcome transfer_run(struct transfer *transfer, const char *url,
     *answer = (struct transfer_answer){0};
     transfer->answer = answer;
     if (!turn_to(transfer, url)) {
-        return TRANSFER_FAILED;
+        return TRANSFER_NOT_SENT;
     }
     if (transfer->connection.http) {
         run_loop(transfer,
@@ -448,7 +447,9 @@ enum transfer_outcome transfer_run(struct transfer *transfer, const char *url,
     if (!was_kept || is_stale) {
         step = ask_anew(transfer, request, until);
     }
+    bool was_sent = was_kept || step != STEP_NOT_CONNECTED;
     return step == STEP_DONE          ? TRANSFER_DONE
            : step == STEP_INTERRUPTED ? TRANSFER_INTERRUPTED
-                                      : TRANSFER_FAILED;
+           : was_sent                 ? TRANSFER_FAILED
+                                      : TRANSFER_NOT_SENT;
 }

@@ -35,7 +35,12 @@ struct transfer_answer {
     size_t body_len;
 };
 
-enum transfer_outcome { TRANSFER_DONE, TRANSFER_FAILED, TRANSFER_INTERRUPTED };
+enum transfer_outcome {
+    TRANSFER_DONE,
+    TRANSFER_FAILED,
+    TRANSFER_NOT_SENT, /* no server has seen the request */
+    TRANSFER_INTERRUPTED
+};
 
 /* NULL: no memory. `settings` stays the caller's. */
 struct transfer *transfer_new(const struct settings *settings);

@@ -13,8 +13,9 @@
 #include "client/verbs/verbs.h"
 
 enum {
-    WAIT_MAX_S = 55, /* of one request; a server cuts it to its own maximum */
-    PAUSE_MS = 500,  /* after a refusal that did not wait */
+    WAIT_MAX_S = 55,     /* of one request; a server cuts it to its own maximum */
+    WAIT_KEY_MAX_S = 20, /* with a key: time is left to repeat it within HTTP_KEY_MS */
+    PAUSE_MS = 500,      /* after a refusal that did not wait */
 };
 
 struct verb {
@@ -93,12 +94,13 @@ static int ask_until(struct http *http, const struct settings *settings,
                      struct http_answer *answer)
 {
     int64_t until = settings->wait_ms;
+    int wait_max_s = verb->has_key ? WAIT_KEY_MAX_S : WAIT_MAX_S;
     char key[TOKEN_SIZE], prefer[32];
 
     until = until == BOOTTIME_NEVER ? until : boottime_ms() + until;
     for (;;) {
         int64_t left_s = (until - boottime_ms() + 999) / 1000;
-        int wait_s = left_s <= 0 ? 0 : left_s > WAIT_MAX_S ? WAIT_MAX_S : (int)left_s;
+        int wait_s = left_s <= 0 ? 0 : left_s > wait_max_s ? wait_max_s : (int)left_s;
         if (!token_make(key)) {
             return STATUS_FAULT;
         }
@@ -108,7 +110,7 @@ static int ask_until(struct http *http, const struct settings *settings,
         request->timeout_ms = verb->waits ? wait_s * 1000 : 0;
         request->waits = verb->waits; /* here 429 is asked again until the time is up */
         int64_t asked_at = boottime_ms();
-        /* The server knows a key for its retry window only. */
+        /* The server knows a key for a while only. */
         bool may_last = verb->waits && !verb->has_key;
         int status = look_ask(
             http, request, may_last ? until : asked_at + settings->connect_timeout_ms, answer);

@@ -39,6 +39,9 @@ int look_ask(struct http *http, const struct http_request *request, int64_t unti
     case HTTP_NO_ANSWER:
         say("no server is available: %s", http_trouble(http));
         return STATUS_UNREACHABLE;
+    case HTTP_UNKNOWN:
+        say("whether it was done is unknown: %s", http_trouble(http));
+        return STATUS_UNREACHABLE;
     case HTTP_INTERRUPTED:
         break;
     }

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import holding
 from looking import lock_it
-from world import LONG_S, PATIENCE, name, wait_for
+from world import LONG_S, PATIENCE, name, servers, wait_for
 
 BUSY_S = 0.5 * PATIENCE  # what a busy machine adds to a time
 
@@ -29,6 +29,8 @@ def answer(status, body, *headers):
 TOO_FAST = answer(429, {"type": "urn:rlockd:problem:limit-reached", "status": 429,
                         "detail": "this API token has used up its requests of this second"},
                   "Retry-After: 1")
+NOT_EXECUTED = answer(503, {"type": "urn:rlockd:problem:redis-unavailable", "status": 503,
+                            "detail": "nothing was changed", "outcome": "not-executed"})
 NO_ROUTE = answer(404, {"message": "no Route matched with those values"})
 
 
@@ -247,6 +249,56 @@ def a_late_answer_proves_no_more(world, _):
         assert took_s < ttl_s - grace_s + BUSY_S, f"ended {took_s:.1f} s after the last proof"
 
 
+def a_key_that_was_forgotten_is_not_sent(world, _):
+    """The first server has done it, and dies; then the window of the key has passed."""
+    short = world.front("--retry-window-ms", "1000")
+    for thing in (["semaphore", "acquire"], ["semaphore", "release"], ["latch", "count-down"]):
+        variables, suspend = suspended(world)
+        if not variables["LD_PRELOAD"]:
+            return
+        proxy, one = world.proxy(short), name()
+        path = f"/v1/{'latches' if thing[0] == 'latch' else 'semaphores'}/{one}"
+        short.ask("PUT", f"{path}?{'count' if thing[0] == 'latch' else 'permits'}=5")
+        proxy.hold(b"POST", "answer")
+        proxy.lose(1, b"POST")
+        run = world.rlock_does(f"{proxy.url},{short.url}", *thing, one, "--connect-timeout",
+                               "5m", **variables)
+        proxy.wait_held()
+        done = short.ask("GET", path)[1]
+        time.sleep(1.2)
+        suspend()
+        proxy.go()
+        assert run.status() == 69 and "unknown" in run.err, (thing, run.err)
+        assert short.ask("GET", path)[1] == done, thing
+        (wait,) = proxy.sent("Prefer") or {"wait=0"}
+        assert int(wait.removeprefix("wait=")) <= 20, "time is left to repeat it"
+
+
+def only_what_was_sent_may_be_unknown(world, front):
+    """A server that cannot be reached has done nothing, and the key stays good."""
+    away, latch, proxy = f"http://127.0.0.1:{servers.free_port()}", name(), world.proxy(front)
+    run = world.rlock_does(away, "latch", "count-down", latch, "--connect-timeout", "0")
+    assert run.status() == 69 and "no server is available" in run.err, run.err
+    front.ask("PUT", f"/v1/latches/{latch}?count=5")
+    proxy.lose(1, b"POST")
+    run = world.rlock_does(proxy.url, "latch", "count-down", latch, "--connect-timeout", "0")
+    assert run.status() == 69 and "unknown" in run.err, run.err
+    variables, suspend = suspended(world)
+    if not variables["LD_PRELOAD"]:
+        return
+    late = world.proxy(front)
+    late.hold(b"POST", "answer")
+    late.instead = [(b"POST ", NOT_EXECUTED), (b"POST ", NOT_EXECUTED)]
+    run = world.rlock_does(f"{away},{late.url}", "latch", "count-down", latch,
+                           "--connect-timeout", "5m", **variables)
+    wait_for(lambda: len(late.heads) == 1, "it was asked")
+    suspend()
+    late.wait_held()
+    late.go()
+    assert run.status() == 0, run.err
+    assert front.ask("GET", f"/v1/latches/{latch}")[1]["count"] == 3
+
+
 # ---- faults of processes and files
 
 def rlock_is_killed_while_the_guard_starts(world, front):
@@ -307,6 +359,7 @@ TESTS = {"troubles_" + test.__name__: test for test in (
     a_request_over_the_rate_is_repeated, an_api_token_with_few_requests,
     full_queues_keep_their_meaning, a_gateways_refusal_is_no_word_of_rlockd,
     an_answer_without_a_grant_is_none, a_proof_that_is_out_of_date_starts_nothing,
+    a_key_that_was_forgotten_is_not_sent, only_what_was_sent_may_be_unknown,
     late_proofs_start_nothing, nothing_is_started_after_a_suspend, a_late_answer_proves_no_more,
     rlock_is_killed_while_the_guard_starts, a_holder_that_dies_is_a_loss,
     a_signal_reaches_what_command_has_left, a_script_without_an_interpreter,
