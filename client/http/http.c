@@ -287,7 +287,8 @@ static enum http_outcome ask_once(struct http *http, const struct http_request *
     struct transfer_request sent = {.method = request->method,
                                     .path = request->path,
                                     .headers = headers,
-                                    .timeout_ms = request->timeout_ms};
+                                    .timeout_ms = request->timeout_ms,
+                                    .once = request->once};
     struct transfer_answer got;
     char why[512];
     char *body = request->body ? json_dumps(request->body, JSON_COMPACT) : NULL;
@@ -382,13 +383,18 @@ static bool pause_as_told(struct http *http, const struct http_answer *answer)
                                 (answer->retry_after_ms ? answer->retry_after_ms : RETRY_MS));
 }
 
+static bool may_be_too_late(const struct http_request *request)
+{
+    return request->once || request->idempotency_key;
+}
+
 /* For the next attempt, if one may have been carried out that began at `unknown_at` (0: none).
  */
 static int64_t time_left(const struct http_request *request, int64_t unknown_at)
 {
-    int64_t left = unknown_at + HTTP_KEY_MS - boottime_ms();
+    int64_t left = request->once ? 0 : unknown_at + HTTP_KEY_MS - boottime_ms();
 
-    return unknown_at && request->idempotency_key && left < request->timeout_ms
+    return unknown_at && may_be_too_late(request) && left < request->timeout_ms
                ? left
                : request->timeout_ms;
 }
@@ -428,7 +434,7 @@ enum http_outcome http_insist(struct http *http, const struct http_request *requ
         }
         is_round_over = http_next_server(http);
         if (is_round_over && boottime_ms() >= until) {
-            return unknown_at && request->idempotency_key ? HTTP_UNKNOWN : HTTP_NO_ANSWER;
+            return unknown_at && may_be_too_late(request) ? HTTP_UNKNOWN : HTTP_NO_ANSWER;
         }
         if (is_round_over && !pause_after_round(http, until)) {
             return HTTP_INTERRUPTED;

@@ -22,7 +22,8 @@ struct http_request {
     json_t *body;       /* NULL: none; stays the caller's */
     int64_t timeout_ms; /* of one attempt */
     const char *wanted; /* a member that rlockd's answer has when it is no refusal; or NULL */
-    bool waits;         /* 429 may say that too many wait already: the caller repeats it */
+    bool once;  /* HTTP_UNKNOWN after the first attempt that may have been carried out */
+    bool waits; /* 429 may say that too many wait already: the caller repeats it */
 };
 
 struct http_answer {

@@ -443,7 +443,8 @@ enum transfer_outcome transfer_run(struct transfer *transfer, const char *url,
     if (was_kept) {
         step = exchange(transfer, request, until);
     }
-    bool is_stale = step == STEP_FAILED && !transfer->has_begun && now_ms() < until;
+    bool is_stale = step == STEP_FAILED && !request->once && !transfer->has_begun &&
+                    now_ms() < until;
     if (!was_kept || is_stale) {
         step = ask_anew(transfer, request, until);
     }

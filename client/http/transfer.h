@@ -26,6 +26,7 @@ struct transfer_request {
     const struct transfer_header *headers; /* the last one has no name */
     const char *body;                      /* NULL: none */
     int64_t timeout_ms;
+    bool once; /* not sent anew when a kept connection was closed: the server may have it */
 };
 
 struct transfer_answer {

@@ -4,13 +4,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/boottime.h"
 #include "client/verbs/look.h"
 #include "client/say.h"
 #include "client/status.h"
 #include "client/values.h"
 #include "client/verbs/verbs.h"
 
-enum { REASON_SIZE = 257 };
+enum { REASON_SIZE = 257, AGAIN_MS = 500 };
 
 /* On the terminal. False: the answer is no. */
 static bool confirm(json_t *lock)
@@ -35,18 +36,100 @@ static bool read_reason(char reason[REASON_SIZE])
     return *reason && value_is_utf8(reason);
 }
 
-/* `token`: of the grant; NULL: any. `*was_held` says whether it was there to be freed. Returns
- * 0, or the exit status after a message. */
-static int free_grant(struct http *http, const struct settings *settings, json_t *reason,
-                      const char *token, bool *was_held)
+static bool is_same(json_t *one, json_t *other)
+{
+    static const char *const members[] = {"lease_id", "session_id", "owner", "redisson_holder"};
+
+    for (size_t i = 0; i < sizeof(members) / sizeof(*members); i++) {
+        json_t *a = json_object_get(one, members[i]), *b = json_object_get(other, members[i]);
+        if (a != b && !json_equal(a, b)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether each of its holders was shown. */
+static bool was_shown(json_t *lock, json_t *shown)
+{
+    json_t *holder, *other;
+    size_t i, j;
+
+    json_array_foreach(json_object_get(lock, "holders"), i, holder) {
+        bool is_found = false;
+        json_array_foreach(json_object_get(shown, "holders"), j, other) {
+            is_found = is_found || is_same(holder, other);
+        }
+        if (!is_found) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* After a request that may have freed the lock. Returns 0 with what holds it now, where that
+ * was shown, or the exit status after a message. */
+static int look_again(struct http *http, const struct settings *settings, json_t *shown,
+                      json_t **lock)
+{
+    const char *name = settings->names[0];
+    int status = look_get(http, settings, look_path("/v1/locks/", name, ""), lock);
+
+    if (status == 0 && was_shown(*lock, shown)) {
+        return 0;
+    }
+    say("%s: it is unknown whether it was freed%s", name,
+        status == 0 ? ", and somebody else holds it by now: rlock show tells who" : "");
+    return STATUS_UNREACHABLE;
+}
+
+/* Without the token of a grant nothing keeps a repetition from a later grant: it is sent only
+ * while nobody holds the lock but those that were shown. */
+static int free_shown(struct http *http, const struct settings *settings, json_t *shown,
+                      const struct http_request *request, json_t **body)
+{
+    int64_t until = boottime_ms() + settings->connect_timeout_ms;
+    int status;
+
+    while ((status = look_until(http, request, until, body)) == LOOK_UNKNOWN) {
+        json_t *lock = NULL;
+        status = look_again(http, settings, shown, &lock);
+        bool is_held = json_is_true(json_object_get(lock, "locked"));
+        json_decref(lock);
+        if (status != 0) {
+            return status;
+        }
+        if (!is_held) {
+            *body = json_pack("{sb}", "unlocked", true);
+            return 0;
+        }
+        if (boottime_ms() >= until || !http_pause(http, boottime_ms() + AGAIN_MS)) {
+            say("%s: it is unknown whether it will be freed", settings->names[0]);
+            return STATUS_UNREACHABLE;
+        }
+    }
+    return status;
+}
+
+/* `token`: of the grant; NULL: any, while those hold the lock that were shown. `*was_held` says
+ * whether it was there to be freed. Returns 0, or the exit status after a message. */
+static int free_grant(struct http *http, const struct settings *settings, json_t *shown,
+                      json_t *reason, const char *token, bool *was_held)
 {
     char *path = look_path("/v1/locks/", settings->names[0], "/force-unlock"), grant[64];
-    struct http_request request = {
-        .method = "POST", .path = path, .if_match = token ? grant : NULL, .body = reason};
+    struct http_request request = {.method = "POST",
+                                   .path = path,
+                                   .if_match = token ? grant : NULL,
+                                   .body = reason,
+                                   .once = !token};
     json_t *body = NULL;
+    int status = STATUS_FAULT;
 
     snprintf(grant, sizeof(grant), "\"%s\"", token ? token : "");
-    int status = path && reason ? look(http, settings, &request, &body) : STATUS_FAULT;
+    if (path && reason) {
+        status = token ? look(http, settings, &request, &body)
+                       : free_shown(http, settings, shown, &request, &body);
+    }
     *was_held = json_is_true(json_object_get(body, "unlocked"));
     json_decref(body);
     free(path);
@@ -72,12 +155,13 @@ static int free_readers(struct http *http, const struct settings *settings, json
 
     json_array_foreach(holders, index, holder) {
         if (!token_of(holder, token)) {
-            return free_grant(http, settings, reason, NULL, was_held);
+            return free_grant(http, settings, lock, reason, NULL, was_held);
         }
     }
     json_array_foreach(holders, index, holder) {
         bool was_one_held;
-        int status = free_grant(http, settings, reason, token_of(holder, token), &was_one_held);
+        int status = free_grant(http, settings, lock, reason, token_of(holder, token),
+                                &was_one_held);
         *was_held = *was_held || was_one_held;
         if (status != 0 && status != STATUS_BUSY) {
             return status;
@@ -135,7 +219,7 @@ static int ask_and_free(struct http *http, const struct settings *settings, json
     const char *only = settings->fencing_token ? settings->fencing_token
                                                : token_of(lock, token);
     status = is_read ? free_readers(http, settings, lock, reason, &was_held)
-                     : free_grant(http, settings, reason, only, &was_held);
+                     : free_grant(http, settings, lock, reason, only, &was_held);
     json_decref(reason);
     if (status == 0) {
         look_print("%s %s", settings->names[0], was_held ? "freed" : "was free already");

@@ -40,6 +40,9 @@ int look_ask(struct http *http, const struct http_request *request, int64_t unti
         say("no server is available: %s", http_trouble(http));
         return STATUS_UNREACHABLE;
     case HTTP_UNKNOWN:
+        if (request->once) {
+            return LOOK_UNKNOWN;
+        }
         say("whether it was done is unknown: %s", http_trouble(http));
         return STATUS_UNREACHABLE;
     case HTTP_INTERRUPTED:

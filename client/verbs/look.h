@@ -7,18 +7,18 @@
 
 #include "client/http/http.h"
 
-enum { LOOK_TIME_SIZE = 32, LOOK_HOLDER_SIZE = 600 };
+enum { LOOK_TIME_SIZE = 32, LOOK_HOLDER_SIZE = 600, LOOK_UNKNOWN = -1 };
 
 /* Asks each server in turn, until then (http_outlast()). Returns 0 with an answer, which is to
- * be cleared, or the exit status after a message. */
+ * be cleared, or the exit status after a message. A request that is to be sent `once`: or
+ * LOOK_UNKNOWN without a message, when it may have been carried out. */
 int look_ask(struct http *http, const struct http_request *request, int64_t until,
              struct http_answer *answer) __attribute__((warn_unused_result));
 
 /* The exit status of an answer that refuses, after a message. */
 int look_refused(const struct http_answer *answer);
 
-/* All three: returns 0 with the answer's body, which the caller releases, or the exit status.
- */
+/* All three: as look_ask(), but with the answer's body, which the caller releases. */
 int look_until(struct http *http, const struct http_request *request, int64_t until,
                json_t **body) __attribute__((warn_unused_result));
 

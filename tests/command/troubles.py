@@ -31,6 +31,8 @@ TOO_FAST = answer(429, {"type": "urn:rlockd:problem:limit-reached", "status": 42
                   "Retry-After: 1")
 NOT_EXECUTED = answer(503, {"type": "urn:rlockd:problem:redis-unavailable", "status": 503,
                             "detail": "nothing was changed", "outcome": "not-executed"})
+UNKNOWN = answer(503, {"type": "urn:rlockd:problem:redis-unavailable", "status": 503,
+                       "detail": "Redis did not answer", "outcome": "unknown"})
 NO_ROUTE = answer(404, {"message": "no Route matched with those values"})
 
 
@@ -299,6 +301,40 @@ def only_what_was_sent_may_be_unknown(world, front):
     assert front.ask("GET", f"/v1/latches/{latch}")[1]["count"] == 3
 
 
+def force_unlock_of_a_java_client_is_not_repeated_blindly(world, front):
+    """Its hold has no number that would keep a repetition from a later one."""
+    proxy, lock = world.proxy(front), name()
+    first, other = (str(uuid.uuid4()) + ":7" for _ in range(2))
+
+    def java(holder, *fields):
+        world.redis.command("HSET", lock, *fields, holder, 1)
+        world.redis.command("PEXPIRE", lock, 60000)
+
+    def free():
+        return world.rlock_does(proxy.url, "force-unlock", lock, "-y", "--reason", "a test")
+
+    java(first)
+    proxy.instead = [(b"POST ", UNKNOWN)]
+    run = free()
+    assert run.status() == 0 and front.is_free(lock) and not proxy.instead, run.err
+    java(first)
+    proxy.lose(1, b"POST")
+    run = free()
+    assert run.status() == 0 and "freed" in run.out and proxy.lost == 0, (run.out, run.err)
+    for fields, end in (((), ""), (("mode", "write"), ":write")):
+        java(first + end, *fields)
+        proxy.hold(b"POST", "answer")
+        proxy.lose(1, b"POST")
+        run = free()
+        proxy.wait_held()
+        proxy.held.clear()
+        java(other + end, *fields)
+        proxy.go()
+        assert run.status() == 69 and "unknown" in run.err, (run.out, run.err)
+        assert front.lock(lock)["holders"][0]["redisson_holder"].startswith(other), "freed"
+        world.redis.command("DEL", lock)
+
+
 # ---- faults of processes and files
 
 def rlock_is_killed_while_the_guard_starts(world, front):
@@ -360,6 +396,7 @@ TESTS = {"troubles_" + test.__name__: test for test in (
     full_queues_keep_their_meaning, a_gateways_refusal_is_no_word_of_rlockd,
     an_answer_without_a_grant_is_none, a_proof_that_is_out_of_date_starts_nothing,
     a_key_that_was_forgotten_is_not_sent, only_what_was_sent_may_be_unknown,
+    force_unlock_of_a_java_client_is_not_repeated_blindly,
     late_proofs_start_nothing, nothing_is_started_after_a_suspend, a_late_answer_proves_no_more,
     rlock_is_killed_while_the_guard_starts, a_holder_that_dies_is_a_loss,
     a_signal_reaches_what_command_has_left, a_script_without_an_interpreter,
