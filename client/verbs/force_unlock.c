@@ -144,6 +144,14 @@ static const char *token_of(json_t *object, char out[32])
     return token ? out : NULL; /* a Java client has none */
 }
 
+/* Its grant has no token: that of the lock is of a grant before. */
+static bool is_java(json_t *lock)
+{
+    json_t *first = json_array_get(json_object_get(lock, "holders"), 0);
+
+    return json_object_get(first, "redisson_holder") != NULL;
+}
+
 /* Each reader has a grant of its own. Where a Java client is among them, all are freed. A
  * refusal may say that a reader is gone, or something else: the lock tells in the end. */
 static int free_readers(struct http *http, const struct settings *settings, json_t *lock,
@@ -216,8 +224,10 @@ static int ask_and_free(struct http *http, const struct settings *settings, json
         return status;
     }
     json_t *reason = json_pack("{ss}", "reason", text);
-    const char *only = settings->fencing_token ? settings->fencing_token
-                                               : token_of(lock, token);
+    const char *only = settings->fencing_token;
+    if (!only && !is_java(lock)) {
+        only = token_of(lock, token);
+    }
     status = is_read ? free_readers(http, settings, lock, reason, &was_held)
                      : free_grant(http, settings, lock, reason, only, &was_held);
     json_decref(reason);

@@ -6,7 +6,8 @@
 --
 --   forced        holder and token of the last force-unlock; `*`: all holders
 --   window_ms     for which that is noted
---   asked_token   of the only grant to free; "*": any grant; "": any grant, or no grant
+--   asked_token   of the only grant to free, which is rlockd's; "*": any grant; "": any grant,
+--                 or no grant
 --   by            who frees the lock and why: caller, newline and reason; empty: not known
 --   asked_holder  the holder field of that grant, of a read: grant_find.lua finds it
 --
@@ -55,7 +56,9 @@ local function free_lock()
   if #holders == 0 then return {asked_token == '' and 'free' or 'stale'} end
   if #holders ~= 1 or not field_of.is_holder(holders[1]) then return {'wrong-kind'} end
   local token = call('get', counter) or ''
-  if is_for_one and token ~= asked_token then return {'stale'} end
+  -- A Java client's grant has no token: the counter may have that of a grant before.
+  local is_asked = field_of.is_ours(holders[1]) and token == asked_token
+  if is_for_one and not is_asked then return {'stale'} end
   -- DEL first: it is allowed when memory is short.
   call('del', lock, lib.keys.sibling(lock, 'owner'))
   lib.lock.wake(lock)

@@ -263,6 +263,22 @@ def force_unlock_frees_all_readers(world, front):
         assert (status, problem["reason"]) == (410, "forced"), problem
 
 
+def force_unlock_frees_a_java_client(world, front):
+    """Its grant has no number; the newest number is that of a grant before."""
+    for kind, fields in (("lock", ()), ("write", ("mode", "write"))):
+        lock, holder = name(), str(uuid.uuid4()) + ":7" + (":write" if fields else "")
+        token, grant = lock_it(front, lock, f"ttl_ms=60000&kind={kind}")
+        front.ask("DELETE", f"/v1/locks/{lock}", Lease_Token=token)
+        world.redis.command("HSET", lock, *fields, holder, 1)
+        world.redis.command("PEXPIRE", lock, 60000)
+        free = ["force-unlock", "--reason", "a test", "--yes"]
+        before = ["--fencing-token", str(grant["fencing_token"])]
+        assert ask(world, front, *free, *before, lock)[0] == 75
+        assert front.holds(lock)
+        status, run = ask(world, front, *free, lock)
+        assert status == 0 and front.is_free(lock), (kind, run.err)
+
+
 def force_unlock_tells_the_holder_the_reason(world, front):
     for options in ([], ["--at-least", "1s"]):  # by the keep-alive, by a renewal's answer
         lock = name()
@@ -376,5 +392,5 @@ TESTS = {test.__name__: test for test in (
     show_and_ls, ready, not_ready, sessions, wait_takes_nothing, why_of_one_lock,
     why_follows_the_chain, why_follows_a_lock_once, why_of_sessions_that_wait,
     force_unlock_frees_the_grant_that_was_shown, force_unlock_frees_all_readers,
-    force_unlock_tells_the_holder_the_reason,
+    force_unlock_frees_a_java_client, force_unlock_tells_the_holder_the_reason,
     semaphores, repeated_requests_count_once, latches_and_permits, top_once)}

@@ -114,7 +114,28 @@ static void test_a_java_hold_has_no_grant_to_match(struct world *w)
     /* A fenced Java lock issues the next number of the same counter. */
     assert_true(redisson_fenced_lock(w->redis, "match-java", JAVA_HOLDER, 30000));
     expect_problem(force(w->a, "match-java", match), 412, "precondition-failed");
+    match = text(w, "\"%lld\"", (long long)reply_int(r, "fencing_token") + 1);
+    expect_problem(force(w->a, "match-java", match), 412, "precondition-failed");
     assert_true(redis_has(w->redis, "match-java"));
+}
+
+/* A plain Java lock issues no number: that of the grant before is still the newest. */
+static void test_a_plain_java_hold_is_not_the_grant_before(struct world *w)
+{
+    static const char *const kinds[] = {"kind=lock", "kind=fair"};
+
+    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
+        const char *token = token_new(w), *name = text(w, "before-java-%zu", i);
+        struct reply *r = lock_put(w->a, name, token, kinds[i]);
+        const char *match = text(w, "\"%lld\"", (long long)reply_int(r, "fencing_token"));
+
+        expect_status(lock_release(w->a, name, token), 200);
+        assert_true(redisson_lock(w->redis, name, JAVA_HOLDER, 30000));
+        expect_problem(force(w->a, name, match), 412, "precondition-failed");
+        assert_true(redis_has(w->redis, name));
+        expect_bool(force(w->a, name, "*"), "unlocked", true);
+        assert_false(redis_has(w->redis, name));
+    }
 }
 
 static void test_foreign_data_is_not_deleted(struct world *w)
@@ -181,6 +202,7 @@ int main(void)
         E2E_TEST(test_if_match_frees_only_that_grant),
         E2E_TEST(test_if_match_star_and_nonsense),
         E2E_TEST(test_a_java_hold_has_no_grant_to_match),
+        E2E_TEST(test_a_plain_java_hold_is_not_the_grant_before),
         E2E_TEST(test_foreign_data_is_not_deleted),
         E2E_TEST(test_fencing_token_check),
         E2E_TEST(test_fencing_token_is_a_positive_decimal),
