@@ -67,17 +67,17 @@ static void finish(struct longest *longest)
 }
 
 /* Whether the lock is still held by the grant of the picture. Of many readers a look names any
- * few. */
+ * few: then it may be. */
 static bool is_held_still(const struct census_entry *entry, const struct lock_view *view)
 {
-    if (!view->locked || strcmp(entry->kind, "read") == 0)
-        return view->locked;
-    if (!entry->at_least && view->fencing_token / 1000 > entry->since_ms)
+    bool was_read = strcmp(entry->kind, "read") == 0;
+
+    if (!view->locked || (was_read && strcmp(view->kind, "read") != 0))
         return false;
     for (size_t i = 0; i < view->holders_shown; i++)
         if (strcmp(view->holders[i].field, entry->who) == 0)
-            return true;
-    return false;
+            return entry->at_least || view->holders[i].fencing_token / 1000 <= entry->since_ms;
+    return was_read && view->holder_count > view->holders_shown;
 }
 
 /* What the census has seen of a holder whose grant has no time. */

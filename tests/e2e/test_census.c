@@ -99,6 +99,39 @@ static void test_a_hold_that_has_ended_is_left_out_at_once(struct world *w)
     assert_true(next == NULL || json_object_get(next, "held_ms") != NULL);
 }
 
+/* 0: it is not listed. */
+static int64_t held_ms(struct front *fe, const char *lock)
+{
+    return json_integer_value(json_object_get(held(fe, lock), "held_ms"));
+}
+
+static void test_a_read_that_has_ended_is_left_out_at_once(struct world *w)
+{
+    enum { OLD_MS = 1000 };
+    static const char *const nexts[] = {"kind=write", "kind=read"};
+
+    for (size_t i = 0; i < COUNT_OF(nexts); i++) {
+        const char *lock = text(w, "census/read-%zu", i), *token = token_new(w);
+        expect_status(lock_put(w->a, lock, token, "kind=read"), 201);
+        wait_until(held_ms(w->a, lock) >= OLD_MS, SOON_MS);
+        expect_status(lock_release(w->a, lock, token), 200);
+        expect_status(lock_put(w->a, lock, token_new(w), nexts[i]), 201);
+        assert_true(held_ms(w->a, lock) < OLD_MS); /* if at all, with its own time */
+    }
+}
+
+/* One of many readers, of which an answer names a few. */
+static void test_one_of_many_reads_is_listed(struct world *w)
+{
+    enum { READERS = 12 };
+
+    for (int i = 0; i < READERS; i++)
+        expect_status(lock_put(w->a, "census/many", token_new(w), "kind=read"), 201);
+    wait_until(held(w->a, "census/many"), SOON_MS);
+    for (int i = 0; i < READERS; i++)
+        assert_non_null(held(w->a, "census/many"));
+}
+
 static void test_counts(struct world *w)
 {
     expect_status(lock_put(w->a, "census/r", token_new(w), "kind=read"), 201);
@@ -307,6 +340,8 @@ int main(void)
         E2E_TEST(test_the_longest_holds),
         E2E_TEST(test_a_hold_that_has_ended_is_left_out_at_once),
         E2E_TEST(test_counts),
+        E2E_TEST(test_a_read_that_has_ended_is_left_out_at_once),
+        E2E_TEST(test_one_of_many_reads_is_listed),
         E2E_TEST(test_every_lock_is_walked),
         E2E_TEST(test_a_long_hold_is_told_once),
         E2E_TEST(test_the_longest_waits),
