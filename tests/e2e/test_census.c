@@ -190,6 +190,27 @@ static void test_a_long_hold_is_told_once(struct world *w)
     }
 }
 
+/* Of a thousand Java readers, whose grants have no time. */
+static void test_a_long_hold_of_very_many_readers_is_told_once(struct world *w)
+{
+    enum { WALKS_MS = 7000 };
+    static const char *const add =
+        "redis.call('hset', KEYS[1], 'mode', 'read') "
+        "for i = 1, 1000 do local one = string.format('0b7dd2f4-6d7b-4d2f-9b39-%012d:17', i) "
+        "redis.call('hset', KEYS[1], one, 1) "
+        "redis.call('set', '{' .. KEYS[1] .. '}:' .. one .. ':rwlock_timeout:1', 1, "
+        "'px', 600000) end redis.call('pexpire', KEYS[1], 600000)";
+
+    redis_ok(w->redis, "EVAL %s 1 census/crowd", add);
+    wait_until(told(w, held_events[0], "census/crowd") == 1, SOON_MS + LONG_MS);
+    nap_ms(WALKS_MS);
+    assert_int_equal(told(w, held_events[0], "census/crowd"), 1);
+    assert_int_equal(told(w, held_events[1], "census/crowd"), 0);
+    assert_true(held_ms(w->a, "census/crowd") >= WALKS_MS);
+    redis_ok(w->redis, "DEL census/crowd");
+    wait_until(told(w, held_events[1], "census/crowd") == 1, SOON_MS);
+}
+
 static void test_the_longest_waits(struct world *w)
 {
     static const char *const events[] = {"a lock is waited for long", "a long wait has ended"};
@@ -344,6 +365,7 @@ int main(void)
         E2E_TEST(test_one_of_many_reads_is_listed),
         E2E_TEST(test_every_lock_is_walked),
         E2E_TEST(test_a_long_hold_is_told_once),
+        E2E_TEST(test_a_long_hold_of_very_many_readers_is_told_once),
         E2E_TEST(test_the_longest_waits),
         E2E_TEST(test_a_wait_of_several_requests),
         E2E_TEST(test_another_front_end_takes_over),

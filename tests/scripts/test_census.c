@@ -245,6 +245,26 @@ static void readers_have_times_of_their_own(void **state)
     expect(look(), "[read, [" OURS ":0, 1786012345678901]]");
 }
 
+/* Else a reader that is not in each sample would seem to come and go. */
+static void of_many_readers_the_same_are_looked_at(void **state)
+{
+    enum { SHOWN = 100 };
+    static const char *const add =
+        "for i = 1, 1000 do local one = string.format('0b7dd2f4-6d7b-4d2f-9b39-%012d:17', i) "
+        "redis.call('hset', 'lock', one, 1) "
+        "redis.call('set', '{lock}:' .. one .. ':rwlock_timeout:1', 1, 'px', 60000) end";
+
+    (void)state;
+    command("HSET lock mode read");
+    command("EVAL %s 0", add);
+    redisReply *first = look(), *again = look();
+    const redisReply *holders = first->element[1], *others = again->element[1];
+    assert_in_range(holders->elements, 2 * (SHOWN - 1), 2 * (SHOWN + 1));
+    assert_int_equal(holders->elements, others->elements);
+    for (size_t i = 0; i < holders->elements; i += 2)
+        assert_string_equal(holders->element[i]->str, others->element[i]->str);
+}
+
 static void what_is_no_lock_is_left_alone(void **state)
 {
     (void)state;
@@ -281,6 +301,7 @@ int main(void)
         SCRIPT_TEST(an_owner_has_the_time_of_the_lock),
         SCRIPT_TEST(a_java_client_has_no_time),
         SCRIPT_TEST(readers_have_times_of_their_own),
+        SCRIPT_TEST(of_many_readers_the_same_are_looked_at),
         SCRIPT_TEST(what_is_no_lock_is_left_alone),
     };
     return cmocka_run_group_tests(tests, redis_set_up_cluster, redis_tear_down);
