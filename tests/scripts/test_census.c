@@ -147,22 +147,43 @@ static void a_wait_keeps_its_begin(void **state)
     expect(longest_wait(), "[other, 1786012345679, lock]");
 }
 
+#define RECORD "rlockd:lease:{lock}:"
+
+/* However it got the lock, and whatever has become of it since. */
 static void a_lease_that_got_the_lock_waits_no_more(void **state)
 {
-    static const char *const refs[] = {"one", "two:m", "three", "four:m"};
-    static const char *const holders[] = {"one:0", "two:m", "three:0:write", "four:m:write"};
+    static const char *const records[][2] = {
+        {"one", "held\n\n\n5\n30000\n\n\n\n\n\nlock\n"},
+        {"two:m", "held\n\n\n5\n30000\n\n\n\n7\n\nlock\n"},
+        {"three", "held\n\n\n5\n30000\n\nsession\n\n7\n1\nlock\nowner"},
+        {"four", "1"}, /* released */
+        {"five", "5"}, /* deleted, before it held */
+    };
 
     (void)state;
-    for (size_t i = 0; i < 4; i++) {
-        expect(note_wait(refs[i], "5000", "5"), i == 0 ? "2" : "1");
+    for (size_t i = 0; i < sizeof(records) / sizeof(records[0]); i++) {
+        expect(note_wait(records[i][0], "5000", "5"), i == 0 ? "2" : "1");
         expect(note_wait("other", "1000", "5"), "1");
-        command("HSET lock %s 1", holders[i]);
+        command("SET " RECORD "%s %s", records[i][0], records[i][1]);
         expect(longest_wait(), "[other, *, fair]");
         expect_command("1", "HLEN " LONG_WAITS);
-        command("DEL lock");
     }
     command("SET lock text");
     expect(longest_wait(), "[other, *, fair]");
+}
+
+/* Between two requests it has no record, or one of its place in a queue. */
+static void a_lease_that_may_ask_again_waits(void **state)
+{
+    (void)state;
+    note_wait("other", "1000", "5");
+    note_wait("one", "5000", "5");
+    expect(longest_wait(), "[one, *, fair]");
+    command("SET " RECORD "one %s", "waiting\nplace\n\n5\n30000\n\n\n\n\n\nfair\n");
+    expect(longest_wait(), "[one, *, fair]");
+    command("DEL " RECORD "one");
+    command("RPUSH " RECORD "one text"); /* not by rlockd */
+    expect(longest_wait(), "[one, *, fair]");
 }
 
 static void what_is_no_wait_is_left_out(void **state)
@@ -294,6 +315,7 @@ int main(void)
         SCRIPT_TEST(the_waits_for_a_lock_enter_it_together),
         SCRIPT_TEST(a_wait_keeps_its_begin),
         SCRIPT_TEST(a_lease_that_got_the_lock_waits_no_more),
+        SCRIPT_TEST(a_lease_that_may_ask_again_waits),
         SCRIPT_TEST(what_is_no_wait_is_left_out),
         SCRIPT_TEST(sessions_are_counted),
         SCRIPT_TEST(a_lock_of_ours_has_its_time),

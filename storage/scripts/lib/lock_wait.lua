@@ -14,11 +14,11 @@ local function parse(text, now)
   return ends_at, since, kind
 end
 
--- Whether the lease has got the lock. A request that is granted soon does not remove the note
--- that an earlier request with its token made.
+-- Whether the lease has got the lock, or has ended, by its record. A request that is granted
+-- soon does not remove the note that an earlier request with its token made.
 local function is_over(lock, ref)
-  local holder = string.find(ref, ':', 1, true) and ref or ref .. ':0'
-  return try('hexists', lock, holder) == 1 or try('hexists', lock, holder .. ':write') == 1
+  local record = try('get', lib.keys.sibling(lock, 'lease', ref))
+  return type(record) == 'string' and string.sub(record, 1, 8) ~= 'waiting\n'
 end
 
 -- The longest of at most `limit` waits: ref, since and kind; nil: there is none. Removes longer
