@@ -17,19 +17,23 @@ void picture_copy(struct census_picture *to, const struct census_picture *from)
     memcpy(to->entries, from->entries, from->count * sizeof(from->entries[0]));
 }
 
-void picture_add(struct census_picture *picture, const struct census_entry *entry)
+bool picture_add(struct census_picture *picture, const struct census_entry *entry)
 {
     size_t at = picture->count;
 
+    for (size_t i = 0; i < picture->count; i++)
+        if (strcmp(picture->entries[i].name, entry->name) == 0)
+            return false;
     while (at > 0 && picture->entries[at - 1].since_ms > entry->since_ms)
         at--;
     if (at == CENSUS_ENTRIES_MAX)
-        return;
+        return true;
     if (picture->count < CENSUS_ENTRIES_MAX)
         picture->count++;
     memmove(&picture->entries[at + 1], &picture->entries[at],
             (picture->count - 1 - at) * sizeof(*entry));
     picture->entries[at] = *entry;
+    return true;
 }
 
 static bool is_same(enum census_kind kind, const struct census_entry *one,

@@ -34,8 +34,8 @@ struct census_picture {
 /* Copies what there is: a whole picture has tens of kilobytes. */
 void picture_copy(struct census_picture *to, const struct census_picture *from);
 /* Adds an entry, unless as many longer ones are there. The last one falls out where there is no
- * room. */
-void picture_add(struct census_picture *picture, const struct census_entry *entry);
+ * room. False: the lock has an entry already, and nothing was done. */
+bool picture_add(struct census_picture *picture, const struct census_entry *entry);
 /* The entry about the same hold; of waits, about the same lock. NULL: there is none. */
 struct census_entry *picture_find(struct census_picture *picture, enum census_kind kind,
                                   const struct census_entry *entry);

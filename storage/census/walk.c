@@ -54,16 +54,18 @@ static void read_since(struct walk *walk, struct census_entry *entry, int64_t to
         entry->since_ms = now_ms;
 }
 
+/* SCAN may name a key twice. */
 static void count_lock(struct walk *walk, const struct census_entry *entry)
 {
     int64_t long_ms = store_config(walk->store)->long_hold_ms;
 
+    if (!picture_add(&walk->picture, entry))
+        return;
     for (int kind = 0; kind < WALK_KINDS; kind++)
         if (strcmp(entry->kind, kind_names[kind]) == 0)
             walk->locks[kind]++;
     if (long_ms > 0 && walk_now_ms(walk) - entry->since_ms >= long_ms)
         walk->long_count++;
-    picture_add(&walk->picture, entry);
 }
 
 /* Of several readers the one that holds the longest stands for the lock. */
