@@ -80,6 +80,8 @@ static void on_looked(void *arg, const struct lock_view *view)
         add_text(line, "session_id", holder->session_id);
         add_text(line, "session_name", holder->session_name);
         add_text(line, "owner", holder->owner);
+        if (holder->owner[0] != '\0') /* it may be called "0", as if this were a lease */
+            json_object_del(line, "lease_id");
         add_text(line, "caller", holder->caller);
         add_text(line, "note", holder->note);
     }

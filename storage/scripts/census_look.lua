@@ -21,13 +21,11 @@ if id and string.byte(id, 15) ~= 53 then -- "5": ids that rlockd makes
   return {call('exists', queue) == 1 and 'fair' or 'lock', {first, ''}}
 elseif id and string.sub(first, 37) == ':0' then
   local record = string.gsub(counter, '^redisson_lock_token', 'rlockd:lease') .. ':' .. id
-  local text = call('get', record)
-  local own_kind, token = 'lock', nil
-  if text then
-    token, own_kind = string.match(text, '^held\n.*\n([^\n]*)\n[^\n]*\n(%l+)\n[^\n]*$')
-  end
+  local text = call('get', record) -- not there: it may be an owner of that name
+  local token, own_kind =
+    string.match(text or '', '^held\n.*\n([^\n]*)\n[^\n]*\n(%l+)\n[^\n]*$')
   if own_kind then
-    if not token or token == '' then token = call('get', counter) or '' end
+    if token == '' then token = call('get', counter) or '' end
     return {own_kind, {first, token}}
   end
 end

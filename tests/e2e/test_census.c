@@ -1,5 +1,6 @@
 /* The census: the longest holds and waits of all front ends, and their alarms. */
 #include "harness.h"
+#include "harness_session.h"
 
 enum { LONG_MS = 1000, SOON_MS = 20000 };
 
@@ -31,21 +32,31 @@ static json_t *held(struct front *fe, const char *lock)
     return entry_of(longest(fe, "held", ""), lock);
 }
 
+/* The next line from `*at` on with this event about this lock; NULL: there is none. */
+static json_t *next_line(const char **at, const char *event, const char *lock)
+{
+    while (**at != '\0') {
+        size_t len = strcspn(*at, "\n");
+        json_t *line = json_loadb(*at, len, 0, NULL);
+        *at += len + ((*at)[len] == '\n');
+        if (is_text(json_string_value(json_object_get(line, "msg")), event) &&
+            is_text(json_string_value(json_object_get(line, "lock")), lock))
+            return line;
+        json_decref(line);
+    }
+    return NULL;
+}
+
 /* How many lines of a log have this event about this lock. */
 static int lines_of(struct front *fe, const char *event, const char *lock)
 {
     const char *at = front_log(fe);
+    json_t *line;
     int count = 0;
 
-    while (*at != '\0') {
-        size_t len = strcspn(at, "\n");
-        json_t *line = json_loadb(at, len, 0, NULL);
-        const char *msg = json_string_value(json_object_get(line, "msg"));
-        const char *name = json_string_value(json_object_get(line, "lock"));
-        count += msg != NULL && name != NULL && strcmp(msg, event) == 0 &&
-                 strcmp(name, lock) == 0;
+    while ((line = next_line(&at, event, lock)) != NULL) {
+        count++;
         json_decref(line);
-        at += len + (at[len] == '\n');
     }
     return count;
 }
@@ -188,6 +199,23 @@ static void test_a_long_hold_is_told_once(struct world *w)
         assert_int_equal(told(w, held_events[i], "census/long"), 1);
         assert_int_equal(told(w, held_events[i], "census/java-long"), 1);
     }
+}
+
+/* As the holder field of a lease of one lock without an owner has it behind the id. */
+static void test_an_owner_called_0_is_no_lease(struct world *w)
+{
+    struct session s = session_new(w->a, NULL);
+
+    session_hold(w->a, &s, "census/zero", "kind=fair&owner=0&ttl_ms=60000");
+    wait_until(told(w, held_events[0], "census/zero") == 1, SOON_MS + LONG_MS);
+    struct front *teller = lines_of(w->a, held_events[0], "census/zero") == 1 ? w->a : w->b;
+    const char *at = front_log(teller);
+    json_t *line = next_line(&at, held_events[0], "census/zero");
+    assert_string_equal(json_string_value(json_object_get(line, "kind")), "fair");
+    assert_string_equal(json_string_value(json_object_get(line, "session_id")), s.id);
+    assert_string_equal(json_string_value(json_object_get(line, "owner")), "0");
+    assert_null(json_object_get(line, "lease_id"));
+    json_decref(line);
 }
 
 /* Of a thousand Java readers, whose grants have no time. */
@@ -365,6 +393,7 @@ int main(void)
         E2E_TEST(test_one_of_many_reads_is_listed),
         E2E_TEST(test_every_lock_is_walked),
         E2E_TEST(test_a_long_hold_is_told_once),
+        E2E_TEST(test_an_owner_called_0_is_no_lease),
         E2E_TEST(test_a_long_hold_of_very_many_readers_is_told_once),
         E2E_TEST(test_the_longest_waits),
         E2E_TEST(test_a_wait_of_several_requests),

@@ -239,6 +239,10 @@ static void an_owner_has_the_time_of_the_lock(void **state)
     command("SET redisson_lock_token:{lock} 1786012345678901");
     command("SET rlockd:owner:{lock} %s", OURS ":worker-3\nfair\nname");
     expect(look(), "[fair, [" OURS ":worker-3, 1786012345678901]]");
+    command("DEL lock"); /* an owner may be called as the thread of a lease is */
+    command("HSET lock " OURS ":0 2");
+    command("SET rlockd:owner:{lock} %s", OURS ":0\nfair\nname");
+    expect(look(), "[fair, [" OURS ":0, 1786012345678901]]");
 }
 
 static void a_java_client_has_no_time(void **state)
