@@ -36,6 +36,7 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -183,6 +184,7 @@ class Redis(Program):
              self.path, "--save", "", "--appendonly", "no", "--dir", place.folder, *flags],
             place.folder / f"redis-{number}.log", self._is_up)
         self._socket = self._input = None
+        self._one_asks = threading.Lock()  # tests that run at a time have one connection
 
     def url(self, tcp=False):
         return f"redis://127.0.0.1:{self.port}" if tcp else f"unix://{self.path}"
@@ -195,8 +197,9 @@ class Redis(Program):
 
     def command(self, *words):
         """Texts as bytes, numbers as int, arrays as lists; None where there is nothing."""
-        self._socket.sendall(as_resp(*words))
-        return self._reply()
+        with self._one_asks:
+            self._socket.sendall(as_resp(*words))
+            return self._reply()
 
     def _reply(self):
         kind, text = (line := self._input.readline().rstrip())[:1], line[1:]
