@@ -157,7 +157,8 @@ export class Client {
         this.ttlMs = ttlMs;
     }
 
-    async open() {
+    async open() { // unless a session lives: another caller may have opened it
+        if (left(this.until) > 0) return { status: 200, body: { session_id: true } };
         const headers = { "Session-Token": randomUUID() }, sent = now(), { urls, ttlMs } = this;
         const answer = await ask(urls, "POST", "/v1/sessions", headers, {
             ttl_ms: ttlMs, name: `${hostname()}/${process.pid}` }, 5000);
@@ -208,9 +209,8 @@ export class Client {
         const [path, what] = kind === "permit" ? [`/v1/permit-semaphores/${escaped}/permit`, {}]
             : Array.isArray(name) ? ["/v1/multi-locks", { kind, locks: name }]
             : [`/v1/locks/${escaped}`, { kind }];
-        if (left(this.until) <= 0)
-            await this.repeat(end + 1000, "session_id", signal, () => this.opening ??= this.open()
-                .finally(() => { this.opening = undefined; }));
+        await this.repeat(end + 1000, "session_id", signal, () => this.opening ??= this.open()
+            .finally(() => { this.opening = undefined; }));
         const headers = { ...this.headers, "Lease-Token": randomUUID() }, until = instant();
         const { thread, until: session } = this, early = Math.min(500, this.ttlMs / 20);
         const lease = new Lease([until, session], early);

@@ -1,10 +1,14 @@
-// What the kit does not ask of clients/node/rlockd.mjs: an event loop that is blocked.
+// What the kit does not ask of clients/node/rlockd.mjs: an event loop that is blocked, callers
+// that open a session at a time.
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
 import { Client, LeaseLost } from "../../clients/node/rlockd.mjs";
 
 const TTL_MS = 3000 * Number(process.env.E2E_PATIENCE ?? 1);
@@ -13,6 +17,18 @@ const TTL_MS = 3000 * Number(process.env.E2E_PATIENCE ?? 1);
 function block(ms, condition = () => false) {
     for (const end = Date.now() + ms; Date.now() < end && !condition();)
         Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20);
+}
+
+/** The URL of a server that grants what is asked for, unless the function has another status. */
+async function front(status) {
+    const server = createServer((request, response) => {
+        response.statusCode = status(request) ?? 201;
+        response.end(JSON.stringify({ session_id: 1, lease_id: request.headers["lease-token"],
+            state: "held", ttl_ms: 30000, remaining_ms: 30000, fencing_token: 1 }));
+    });
+    server.unref();
+    await once(server.listen(0, "127.0.0.1"), "listening");
+    return `http://127.0.0.1:${server.address().port}`;
 }
 
 const tests = {
@@ -45,6 +61,22 @@ const tests = {
         await assert.rejects(client.lock("failed", {}, () => { throw new TypeError("work"); }),
             TypeError);
         assert(!JSON.parse(ask("GET", "failed")).locked);
+    },
+
+    async "a session that another caller has opened is not opened again"() {
+        let asked = 0;
+        const url = await front(({ url }) => {
+            if (url.endsWith("/keep-alive")) return 503;
+            if (url === "/v1/sessions" && ++asked <= 2) return 503;
+        });
+        const client = new Client({ url });
+        const second = sleep(300).then(() => client.lock("b", { waitMs: 10000 }, () => {}));
+        await client.lock("a", { waitMs: 10000 }, async (_, lease) => {
+            await second;
+            await sleep(100); // until the end of a thread would be known
+            lease.check();
+        });
+        assert.equal(asked, 3); // two that have failed, one for both
     },
 };
 
