@@ -19,6 +19,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -58,10 +59,11 @@ type Lease struct {
 }
 type object = map[string]any
 
-// New takes the URLs of servers, with commas between them.
+// New takes the URLs of servers, with commas or blanks between them.
 func New(urls string) *Client {
 	urls = cmp.Or(urls, os.Getenv("RLOCK_URL"), "http://localhost:7400")
-	return &Client{URLs: strings.Split(urls, ","), TTL: 30 * time.Second}
+	list := regexp.MustCompile("[, ]+").Split(strings.Trim(urls, ", "), -1)
+	return &Client{URLs: list, TTL: 30 * time.Second}
 }
 
 func (c *Client) lock() (unlock func())            { c.guard.Lock(); return c.guard.Unlock }
@@ -91,18 +93,17 @@ func (c *Client) ask(ctx context.Context, timeout time.Duration, method, path st
 	url := strings.TrimRight(c.URLs[int(turn)%len(c.URLs)], "/") + path
 	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(string(text)))
 	secret, failure := os.ReadFile(cmp.Or(os.Getenv("RLOCK_TOKEN_FILE"), os.DevNull))
-	if err = cmp.Or(err, failure); err != nil {
-		return 0, object{"detail": err}
-	}
-	if request.Header = h.Clone(); len(secret) > 0 {
-		request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(secret)))
-	}
-	response, err := c.HTTP.Do(request)
-	if err == nil {
-		defer response.Body.Close()
-		err = json.NewDecoder(response.Body).Decode(&body)
-		if err == nil && response.StatusCode < 500 {
-			return response.StatusCode, body
+	if err = cmp.Or(err, failure); err == nil {
+		if request.Header = h.Clone(); len(secret) > 0 {
+			request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(secret)))
+		}
+		var response *http.Response
+		if response, err = c.HTTP.Do(request); err == nil {
+			defer response.Body.Close()
+			err = json.NewDecoder(response.Body).Decode(&body)
+			if err == nil && response.StatusCode < 500 {
+				return response.StatusCode, body
+			}
 		}
 	}
 	c.turn.CompareAndSwap(turn, turn+1)
@@ -210,8 +211,7 @@ func (l *Lease) Check() error {
 // Do acquires a lease, calls work, and releases the lease. The end of ctx ends the wait.
 func (c *Client) Do(ctx context.Context, name string, o Options,
 	work func(context.Context, *Lease) error) (err error) {
-	until := time.Now().Add(o.Wait)
-	h := http.Header{}
+	until, h := time.Now().Add(o.Wait), http.Header{}
 	if err = c.open(ctx, until.Add(time.Second), h); err != nil {
 		return err
 	}

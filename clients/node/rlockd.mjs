@@ -138,7 +138,6 @@ export class Lease {
         if (this.lost) this.end();
         if (this.reason) throw new LeaseLost(this.reason);
     }
-
     end(reason = "it has ended, or can no longer be proven") {
         this.reason ||= reason;
         this.controller.abort(new LeaseLost(this.reason));
@@ -153,7 +152,8 @@ export class Client {
     until = instant(); // of the session
     waitMaxMs = 20000; // of one request
     constructor({ url = "", ttlMs = 30000 } = {}) {
-        this.urls = (url || process.env.RLOCK_URL || "http://localhost:7400").split(",");
+        url ||= process.env.RLOCK_URL || "http://localhost:7400";
+        this.urls = url.match(/[^, ]+/g) ?? []; // as rlock reads them
         this.ttlMs = ttlMs;
     }
 

@@ -18,6 +18,7 @@ import threading
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor as Thread
+from contextlib import closing
 from functools import partial
 from typing import Any, Callable, Sequence
 from urllib.parse import quote, urlsplit
@@ -40,7 +41,8 @@ class LeaseLost(RlockdError):
 class Client:
     """Servers, tried in turn. `ttl`: how many seconds others wait when this process dies."""
     def __init__(self, url: str = "", ttl: float = 30.0) -> None:
-        self.urls = (url or os.environ.get("RLOCK_URL") or "http://localhost:7400").split(",")
+        urls = url or os.environ.get("RLOCK_URL") or "http://localhost:7400"
+        self.urls = urls.replace(",", " ").split() or [""]  # as rlock reads them
         self.ttl, self.guard, self.wait_max = ttl, threading.Lock(), 20.0  # of one request
         self.session: Session | None = None
 
@@ -54,23 +56,23 @@ class Client:
     def ask(self, method: str, path: str, headers: dict[str, str], fields: dict[str, Any],
             timeout: float) -> tuple[int, dict[str, Any]]:
         """Status and body. Status 0: no answer of an rlockd; the outcome is unknown."""
-        url = urlsplit((urls := self.urls)[0])
-        link = http.client.HTTPConnection(url.netloc, timeout=timeout)
+        urls = self.urls
         try:
+            url = urlsplit(urls[0])
+            link = http.client.HTTPConnection(url.netloc, timeout=timeout)
             if url.scheme == "https":
                 tls = ssl.create_default_context(cafile=os.environ.get("RLOCK_CA"))
                 link = http.client.HTTPSConnection(url.netloc, timeout=timeout, context=tls)
             if "RLOCK_TOKEN_FILE" in os.environ:
                 with open(os.environ["RLOCK_TOKEN_FILE"], encoding="ascii") as file:
                     headers = {**headers, "Authorization": "Bearer " + file.read().strip()}
-            link.request(method, url.path.rstrip("/") + path, json.dumps(fields), headers)
-            answer = link.getresponse()
-            if answer.status < 500 and isinstance(body := json.loads(answer.read()), dict):
-                return answer.status, body
+            with closing(link):
+                link.request(method, url.path.rstrip("/") + path, json.dumps(fields), headers)
+                answer = link.getresponse()
+                if answer.status < 500 and isinstance(body := json.loads(answer.read()), dict):
+                    return answer.status, body
         except (OSError, http.client.HTTPException, ValueError):
             pass
-        finally:
-            link.close()
         if self.urls is urls:  # no other thread was faster
             self.urls = urls[1:] + urls[:1]
         return 0, {}
@@ -97,9 +99,8 @@ class Session:
                     self.changed.wait(min(1.0, ttl / 15) if failed else ttl / 3)
                 known = list(self.leases)
             # It hangs, but not after a loss. Grants that were never answered are not in `held`.
-            hang = min([5.0, ttl / 4] + [one.ttl / 6 for one in known])
-            hang, sent = 0.0 if failed or not known else hang, now()
-            held = [one.lease_id for one in known] if len(known) <= 400 else None
+            hang = 0.0 if failed or not known else min(5, ttl / 4, *(x.ttl / 6 for x in known))
+            held, sent = [x.lease_id for x in known] if len(known) <= 400 else None, now()
             status, body = self.client.ask("POST", self.path + "/keep-alive", self.headers, {
                 "wait_ms": int(hang * 1000), "held": held}, hang + 3)
             failed = status != 200 or "leases" not in body
@@ -235,8 +236,7 @@ class Lease:
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
-            self.on_lost = then
-            cancel = loop.run_in_executor(Thread(1), self.cancel)
+            self.on_lost, cancel = then, loop.run_in_executor(Thread(1), self.cancel)
             await asyncio.gather(cancel, work, return_exceptions=True)
             raise
 

@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Client, LeaseLost } from "../../clients/node/rlockd.mjs";
+import { Client, LeaseLost, NotAcquired } from "../../clients/node/rlockd.mjs";
 
 const TTL_MS = 3000 * Number(process.env.E2E_PATIENCE ?? 1);
 
@@ -61,6 +61,19 @@ const tests = {
         await assert.rejects(client.lock("failed", {}, () => { throw new TypeError("work"); }),
             TypeError);
         assert(!JSON.parse(ask("GET", "failed")).locked);
+    },
+
+    "addresses are read as by rlock"() {
+        for (const url of [" http://one, http://two ", "http://one http://two,"])
+            assert.deepEqual(new Client({ url }).urls, ["http://one", "http://two"]);
+    },
+
+    async "after what is no address the next one is asked"() {
+        for (const wrong of ["http://[::1", "ftp://one"]) {
+            const client = new Client({ url: `${wrong} ${await front(() => {})}` });
+            await client.lock("a", { waitMs: 1000 }, () => {});
+        }
+        await assert.rejects(new Client({ url: "," }).lock("a", {}, () => {}), NotAcquired);
     },
 
     async "a session that another caller has opened is not opened again"() {

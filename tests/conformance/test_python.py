@@ -79,6 +79,18 @@ def two_threads_change_to_the_next_server(front, _):
     assert client.urls[0] == front.url, client.urls
 
 
+def addresses_are_read_as_by_rlock(_, __):
+    for urls in (" http://one, http://two ", "http://one http://two,"):
+        assert rlockd.Client(urls).urls == ["http://one", "http://two"], urls
+
+
+def after_what_is_no_address_the_next_one_is_asked(front, _):
+    for wrong in ("http://[::1", "http://one:port", "ftp://one"):
+        with rlockd.Lease(rlockd.Client(f"{wrong} {front.url}"), "a", wait=1):
+            pass
+    assert rlockd.Client(",").ask("GET", "/", {}, {}, SOON_S) == (0, {})
+
+
 def cancels_while_a_session_is_opened(_, __):
     """Also one that another thread opens."""
     client = rlockd.Client(f"http://127.0.0.1:{free_port()}")
@@ -146,7 +158,9 @@ def main():
                      a_loss_is_told_where_the_body_awaits_nothing_more,
                      a_cancelled_wait_leaves_nothing, waiters_do_not_hold_up_a_release):
             asyncio.run(test(front, client))
-        for test in (two_threads_change_to_the_next_server, cancels_while_a_session_is_opened,
+        for test in (two_threads_change_to_the_next_server, addresses_are_read_as_by_rlock,
+                     after_what_is_no_address_the_next_one_is_asked,
+                     cancels_while_a_session_is_opened,
                      a_session_that_is_over_asks_no_more,
                      an_answer_that_was_only_late_proves_no_more,
                      a_loss_is_told_after_a_suspension):

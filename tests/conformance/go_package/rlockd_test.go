@@ -59,6 +59,28 @@ func TestAddressWithASlash(t *testing.T) {
 	}
 }
 
+func TestAddressesAsRlockReadsThem(t *testing.T) {
+	for _, urls := range []string{" http://one, http://two ", "http://one http://two,"} {
+		if c := New(urls); strings.Join(c.URLs, "|") != "http://one|http://two" {
+			t.Errorf("%q: %q", urls, c.URLs)
+		}
+	}
+}
+
+func TestAfterWhatIsNoAddress(t *testing.T) {
+	for _, wrong := range []string{"http://[::1", "ftp://one"} {
+		c := New(wrong)
+		c.URLs = append(c.URLs, front(t))
+		for range 2 {
+			c.ask(context.Background(), time.Second, "PUT", "/", http.Header{}, nil)
+		}
+		if c.turn.Load() != 1 {
+			t.Errorf("%q: the turn is at %d", c.URLs, c.turn.Load())
+		}
+	}
+	New(",").ask(context.Background(), time.Second, "PUT", "/", http.Header{}, nil)
+}
+
 func TestUnreadableAPIToken(t *testing.T) {
 	t.Setenv("RLOCK_TOKEN_FILE", filepath.Join(t.TempDir(), "none"))
 	ctx, h := context.Background(), http.Header{}
