@@ -19,7 +19,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,15 +30,16 @@ var ErrLost = errors.New("the lease has ended, or can no longer be proven")
 
 // A Client tries its servers in turn. TTL: how long others wait when this process dies.
 type Client struct {
-	URLs           []string
-	TTL            time.Duration
-	HTTP           http.Client
-	turn, halved   atomic.Uint32            // the server; how often the longest wait was refused
-	opening, guard sync.Mutex               // of a session; of what follows, and of leases
-	held           map[string]time.Duration // the length of each lease
-	session        string                   // its token
-	until, proven  time.Time                // its end, and when Redis had `left` for each lease
-	left           object
+	URLs          []string
+	TTL           time.Duration
+	HTTP          http.Client
+	turn, halved  atomic.Uint32            // the server; how often the longest wait was refused
+	opening       chan struct{}            // has one in it while a session is opened
+	guard         sync.Mutex               // of what follows, and of leases
+	held          map[string]time.Duration // the length of each lease
+	session       string                   // its token
+	until, proven time.Time                // its end, and when Redis had `left` for each lease
+	left          object
 }
 
 // Options: Kind is lock, fair, read, write or permit. Also has further locks, all or none.
@@ -49,7 +49,6 @@ type Options struct {
 	Also   []string
 	Fields object // of the API
 }
-
 type Lease struct {
 	FencingToken int64
 	client       *Client
@@ -62,8 +61,8 @@ type object = map[string]any
 // New takes the URLs of servers, with commas or blanks between them.
 func New(urls string) *Client {
 	urls = cmp.Or(urls, os.Getenv("RLOCK_URL"), "http://localhost:7400")
-	list := regexp.MustCompile("[, ]+").Split(strings.Trim(urls, ", "), -1)
-	return &Client{URLs: list, TTL: 30 * time.Second}
+	list := strings.Split(strings.Join(strings.Fields(strings.ReplaceAll(urls, ",", " ")), " "), " ")
+	return &Client{URLs: list, TTL: 30 * time.Second, opening: make(chan struct{}, 1)}
 }
 
 func (c *Client) lock() (unlock func())            { c.guard.Lock(); return c.guard.Unlock }
@@ -71,7 +70,8 @@ func (c *Client) current() (string, time.Time)     { defer c.lock()(); return c.
 func (c *Client) keeps(id string, d time.Duration) { defer c.lock()(); c.held[id] = d }
 func (l *Lease) ends()                             { defer l.client.lock()(); delete(l.client.held, l.id); l.lost = ErrLost }
 
-func ms(n any) time.Duration { f, _ := n.(float64); return time.Duration(f) * time.Millisecond }
+func as[T any](v any) T      { t, _ := v.(T); return t }
+func ms(n any) time.Duration { return time.Duration(as[float64](n)) * time.Millisecond }
 func isFinal(s int) bool     { return s >= 400 && s != 408 && s != 410 && s != 423 && s != 425 && s != 429 }
 
 // isOver asks both clocks: that of the wall runs on while the machine is suspended.
@@ -93,15 +93,14 @@ func (c *Client) ask(ctx context.Context, timeout time.Duration, method, path st
 	url := strings.TrimRight(c.URLs[int(turn)%len(c.URLs)], "/") + path
 	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(string(text)))
 	secret, failure := os.ReadFile(cmp.Or(os.Getenv("RLOCK_TOKEN_FILE"), os.DevNull))
-	if err = cmp.Or(err, failure); err == nil {
+	if err = cmp.Or(err, failure, ctx.Err()); err == nil {
 		if request.Header = h.Clone(); len(secret) > 0 {
 			request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(secret)))
 		}
 		var response *http.Response
 		if response, err = c.HTTP.Do(request); err == nil {
 			defer response.Body.Close()
-			err = json.NewDecoder(response.Body).Decode(&body)
-			if err == nil && response.StatusCode < 500 {
+			if err = json.NewDecoder(response.Body).Decode(&body); err == nil && response.StatusCode < 500 {
 				return response.StatusCode, body
 			}
 		}
@@ -120,10 +119,9 @@ func (c *Client) repeat(ctx context.Context, until time.Time, member, method, pa
 			fields["wait_ms"] = wait.Milliseconds()
 		}
 		status, body = c.ask(ctx, wait+5*time.Second, method, path, h, fields)
-		isLate := method == "PUT" && isOver(sent.Add(ms(body["remaining_ms"])/2))
 		switch detail := fmt.Sprint(body["detail"]); {
-		case status < 300 && body[member] != nil && !isLate: // of a repetition the deadline is later
-			return body, sent, nil
+		case status < 300 && body[member] != nil && (method != "PUT" || !isOver(sent.Add(ms(body["remaining_ms"])/2))):
+			return body, sent, nil // of a repetition the deadline is later
 		case wait > 0 && strings.HasPrefix(detail, "wait_ms:"):
 			c.halved.CompareAndSwap(halved, halved+1)
 			continue
@@ -140,8 +138,13 @@ func (c *Client) repeat(ctx context.Context, until time.Time, member, method, pa
 
 // open gives the header a session, another one than it has, and a token for a lease in it.
 func (c *Client) open(ctx context.Context, until time.Time, h http.Header) error {
-	c.opening.Lock()
-	defer c.opening.Unlock()
+	ctx, cancel := context.WithDeadlineCause(ctx, until.Add(5*time.Second), errors.New("no session"))
+	defer cancel()
+	select {
+	case c.opening <- struct{}{}:
+		defer func() { <-c.opening }()
+	case <-ctx.Done(): // so that ask() asks nobody
+	}
 	session, end := c.current()
 	if isOver(end) || session == h.Get("Session-Token") {
 		session = newToken()
@@ -185,8 +188,7 @@ func (c *Client) keep(session, path string, h http.Header) {
 			c.proven, c.left = sent.Add(min(hang, c.TTL-ms(body["remaining_ms"]))), object{}
 			c.until = c.proven.Add(ms(body["remaining_ms"]))
 			for _, row := range rows {
-				row, _ := row.(object)
-				c.left[fmt.Sprint(row["lease_id"])] = row["remaining_ms"]
+				c.left[fmt.Sprint(as[object](row)["lease_id"])] = as[object](row)["remaining_ms"]
 			}
 		}
 		unlock()
@@ -232,10 +234,8 @@ func (c *Client) Do(ctx context.Context, name string, o Options,
 	if err != nil {
 		return err
 	}
-	locks, _ := body["locks"].([]any)
-	first, _ := append(locks, body)[0].(object)
-	number, _ := first["fencing_token"].(float64)
-	l := &Lease{FencingToken: int64(number), client: c, id: fmt.Sprint(body["lease_id"]),
+	first := as[object](append(as[[]any](body["locks"]), body)[0])
+	l := &Lease{FencingToken: int64(as[float64](first["fencing_token"])), client: c, id: fmt.Sprint(body["lease_id"]),
 		session: h.Get("Session-Token"), since: time.Now(), until: sent.Add(ms(body["remaining_ms"]))}
 	c.keeps(l.id, ms(body["ttl_ms"]))
 	defer l.ends()

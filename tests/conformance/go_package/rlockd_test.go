@@ -51,6 +51,36 @@ func TestLeaseOfAnEndedSession(t *testing.T) {
 	}
 }
 
+// While another caller opens the session, for a longer wait.
+func TestEndsOfAWaitForASession(t *testing.T) {
+	asked, end := make(chan bool, 99), make(chan bool)
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		asked <- true
+		<-end
+	}))
+	defer server.Close()
+	defer close(end)
+	c, soon := New(server.URL), time.Second/10
+	first, stop := context.WithCancel(context.Background())
+	defer stop()
+	go c.Do(first, "a", Options{Wait: 3 * time.Second}, nil)
+	<-asked
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	defer cancel()
+	began := time.Now()
+	err := c.Do(ctx, "b", Options{}, nil)
+	if !errors.Is(err, ErrNotAcquired) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Error("the end of its context: ", err)
+	}
+	long := time.Now().Add(soon - 5*time.Second) // which is how long one request may take
+	if err := c.open(context.Background(), long, http.Header{}); !errors.Is(err, ErrNotAcquired) {
+		t.Error("the end of its own wait: ", err)
+	}
+	if took := time.Since(began); took > 2*time.Second {
+		t.Error("both have waited for another caller, for ", took)
+	}
+}
+
 func TestAddressWithASlash(t *testing.T) {
 	err := New(front(t)+"/").Do(context.Background(), "a", Options{},
 		func(context.Context, *Lease) error { return nil })
