@@ -1,13 +1,11 @@
 """Locks of an rlockd server, for Python 3.9 and later. Version 1. Copy this file.
+A session in the background keeps leases alive. Reads RLOCK_URL, RLOCK_TOKEN_FILE, RLOCK_CA.
 
     with lock("deploy", wait=30) as lease:        # NotAcquired before the body runs
         lease.check()                             # LeaseLost; again before each step
-        write(part, lease.fencing_token)
+        write(part, lease.fencing_token)          # the end: a release, or LeaseLost
     async with lock("deploy", wait=30) as lease:  # a loss cancels the body: LeaseLost
-        await work()
-
-A session keeps leases alive in the background. The end of the body releases the lease, or says
-LeaseLost. The environment is that of `rlock`: RLOCK_URL, RLOCK_TOKEN_FILE, RLOCK_CA."""
+        await work()"""
 from __future__ import annotations
 import asyncio
 import http.client
@@ -48,8 +46,10 @@ class Client:
 
     def open(self) -> Session:
         """The session, or one that is over, since the attempt to open it has failed."""
+        before = self.session
         with self.guard:
-            if not (last := self.session) or now() > last.until or last.pid != os.getpid():
+            last = self.session  # another one than before: by the attempt of another thread
+            if not last or last is before and (now() > last.until or last.pid != os.getpid()):
                 last = self.session = Session(self)
             return last
 

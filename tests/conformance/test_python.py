@@ -107,6 +107,26 @@ def cancels_while_a_session_is_opened(_, __):
     wait_for(lambda: len(ended) == 2, "both have ended", SOON_S)
 
 
+def threads_share_an_attempt_to_open_a_session(_, __):
+    """None waits for one attempt of each of the others, where servers are silent."""
+    client, asked, ended = rlockd.Client("http://127.0.0.1:9"), [], []
+
+    def ask(*_):
+        asked.append(rlockd.now())
+        time.sleep(1)
+        return 0, {}
+
+    def acquire(_):
+        try:
+            rlockd.Lease(client, "a").acquire()
+        except rlockd.NotAcquired:
+            ended.append(rlockd.now())
+    client.ask = ask
+    for thread in in_threads(8, acquire):
+        thread.join()
+    assert len(ended) == 8 and len(asked) < 6, (ended, asked)
+
+
 def a_session_that_is_over_asks_no_more(front, _):
     """Also where its API token counts no more."""
     client, asked = rlockd.Client(front.url, ttl=1), []
@@ -161,6 +181,7 @@ def main():
         for test in (two_threads_change_to_the_next_server, addresses_are_read_as_by_rlock,
                      after_what_is_no_address_the_next_one_is_asked,
                      cancels_while_a_session_is_opened,
+                     threads_share_an_attempt_to_open_a_session,
                      a_session_that_is_over_asks_no_more,
                      an_answer_that_was_only_late_proves_no_more,
                      a_loss_is_told_after_a_suspension):
