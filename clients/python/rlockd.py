@@ -15,11 +15,12 @@ import ssl
 import threading
 import time
 import uuid
+from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor as Thread
 from contextlib import closing
 from functools import partial
 from typing import Any, Callable, Sequence
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote_to_bytes as unquoted, urlsplit
 
 now = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
@@ -56,26 +57,25 @@ class Client:
     def ask(self, method: str, path: str, headers: dict[str, str], fields: dict[str, Any],
             timeout: float) -> tuple[int, dict[str, Any]]:
         """Status and body. Status 0: no answer of an rlockd; the outcome is unknown."""
-        urls = self.urls
+        urls, detail = self.urls, "no answer of an rlockd"
         try:
-            url = urlsplit(urls[0])
-            link = http.client.HTTPConnection(url.netloc, timeout=timeout)
+            user, _, host = (url := urlsplit(urls[0])).netloc.rpartition("@")
+            link = http.client.HTTPConnection(host, timeout=timeout)
             if url.scheme == "https":
                 tls = ssl.create_default_context(cafile=os.environ.get("RLOCK_CA"))
-                link = http.client.HTTPSConnection(url.netloc, timeout=timeout, context=tls)
-            if "RLOCK_TOKEN_FILE" in os.environ:
-                with open(os.environ["RLOCK_TOKEN_FILE"], encoding="ascii") as file:
-                    headers = {**headers, "Authorization": "Bearer " + file.read().strip()}
-            with closing(link):
+                link = http.client.HTTPSConnection(host, timeout=timeout, context=tls)
+            with closing(link), open(os.environ.get("RLOCK_TOKEN_FILE") or os.devnull) as file:
+                basic = "Basic " + b64encode(unquoted(user + ":" * (":" not in user))).decode()
+                own = f"Bearer {secret}" if (secret := file.read().strip()) else user and basic
+                headers = {**headers, "Authorization": own} if own else headers
                 link.request(method, url.path.rstrip("/") + path, json.dumps(fields), headers)
                 answer = link.getresponse()
                 if answer.status < 500 and isinstance(body := json.loads(answer.read()), dict):
                     return answer.status, body
-        except (OSError, http.client.HTTPException, ValueError):
-            pass
-        if self.urls is urls:  # no other thread was faster
-            self.urls = urls[1:] + urls[:1]
-        return 0, {}
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            detail += f": {error if isinstance(error, OSError) else type(error).__name__}"
+        self.urls = urls[1:] + urls[:1] if self.urls is urls else self.urls  # by another thread
+        return 0, {"detail": detail}
 
 
 class Session:

@@ -7,7 +7,7 @@ HELD = '''{"state": "held", "lease_id": "", "fencing_token": 1, "ttl_ms": 9e5,
                     "remaining_ms": 9e5}'''
 OVER = "or now() >= until + (0 if status else 1):"
 DELETED = "while now() < until and status in (0, 429):"
-BROKEN = "        except (OSError, http.client.HTTPException, ValueError):\n"
+BROKEN = "        except (OSError, http.client.HTTPException, ValueError) as error:\n"
 JSON = "json.loads(answer.read())"
 ENDED = "if status in (404, 410) or failed and now() > self.until:"
 DEADLINE = ("min(self.until, self.session.until)", "now() + 99")
@@ -28,7 +28,7 @@ MUTANTS = [  # the check, and pairs of a text and what stands in its place
     ("not_executed", (OVER, "or status == 0:")),
     ("not_executed", ("time.sleep(max(0.1, min(", "time.sleep(min(0, min(")),
     ("not_an_answer_of_rlockd", (JSON, f'{HELD} if "html" in str(answer.headers) else {JSON}')),
-    ("next_server", ("self.urls = urls[1:] + urls[:1]", "pass")),
+    ("next_server", ("urls[1:] + urls[:1]", "urls")),
     ("next_server_without_a_wait", ("(0 if status else 1)", "0")),
     ("token_for_each_lease", ('{"Lease-Token": str(uuid.uuid4())}, "not held"',
                               '{"Lease-Token": str(uuid.UUID(int=7))}, "not held"')),

@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
 """What the kit does not ask of clients/python/rlockd.py: asyncio, threads, suspensions."""
 import asyncio
+import http.server
+import json
+import os
 import socket
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
+from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/lib"), str(ROOT / "clients/python")]
@@ -88,7 +93,51 @@ def after_what_is_no_address_the_next_one_is_asked(front, _):
     for wrong in ("http://[::1", "http://one:port", "ftp://one"):
         with rlockd.Lease(rlockd.Client(f"{wrong} {front.url}"), "a", wait=1):
             pass
-    assert rlockd.Client(",").ask("GET", "/", {}, {}, SOON_S) == (0, {})
+    assert rlockd.Client(",").ask("GET", "/", {}, {}, SOON_S)[0] == 0
+
+
+class Echo(http.server.BaseHTTPRequestHandler):
+    """Answers who has asked."""
+    def do_GET(self):
+        body = json.dumps({"who": self.headers["Authorization"]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def who_asks(_, __):
+    """The API token, or else the user of the address, as with the other clients."""
+    with tempfile.NamedTemporaryFile("w") as file, \
+            http.server.ThreadingHTTPServer(("127.0.0.1", 0), Echo) as server:
+        print("secret", file=file, flush=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for user, token, who in (("", "", None), ("", file.name, "Bearer secret"),
+                                 ("me:p%40@", file.name, "Bearer secret"),
+                                 ("me:p%40@", "", "Basic bWU6cEA="), ("me@", "", "Basic bWU6")):
+            client = rlockd.Client(f"http://{user}127.0.0.1:{server.server_port}")
+            with mock.patch.dict(os.environ, RLOCK_TOKEN_FILE=token):
+                answer = client.ask("GET", "/", {}, {}, SOON_S)
+            assert answer == (200, {"who": who}), (user, token, answer)
+        server.shutdown()
+
+
+def what_is_wrong_is_told(front, _):
+    """Without the API token."""
+    with tempfile.NamedTemporaryFile("w") as file:
+        print("secret\nsecret", file=file, flush=True)
+        with mock.patch.dict(os.environ, RLOCK_TOKEN_FILE=file.name):
+            answer = rlockd.Client(front.url).ask("GET", "/", {}, {}, SOON_S)
+    assert answer == (0, {"detail": "no answer of an rlockd: ValueError"}), answer
+    try:
+        with mock.patch.dict(os.environ, RLOCK_TOKEN_FILE="/none"):
+            rlockd.Lease(rlockd.Client(front.url), "a").acquire()
+        raise AssertionError("asks without the API token")
+    except rlockd.NotAcquired as error:
+        assert "/none" in str(error), error
 
 
 def cancels_while_a_session_is_opened(_, __):
@@ -180,7 +229,7 @@ def main():
             asyncio.run(test(front, client))
         for test in (two_threads_change_to_the_next_server, addresses_are_read_as_by_rlock,
                      after_what_is_no_address_the_next_one_is_asked,
-                     cancels_while_a_session_is_opened,
+                     who_asks, what_is_wrong_is_told, cancels_while_a_session_is_opened,
                      threads_share_an_attempt_to_open_a_session,
                      a_session_that_is_over_asks_no_more,
                      an_answer_that_was_only_late_proves_no_more,
