@@ -14,7 +14,7 @@
 
 enum {
     WAIT_MAX_S = 55,     /* of one request; a server cuts it to its own maximum */
-    WAIT_KEY_MAX_S = 20, /* with a key: time is left to repeat it within HTTP_KEY_MS */
+    WAIT_KEY_MAX_S = 15, /* with a key: two attempts with LOOK_MS fit into HTTP_KEY_MS */
     PAUSE_MS = 500,      /* after a refusal that did not wait */
 };
 

@@ -79,7 +79,7 @@ static int look_again(struct http *http, const struct settings *settings, json_t
         return 0;
     }
     say("%s: it is unknown whether it was freed%s", name,
-        status == 0 ? ", and somebody else holds it by now: rlock show tells who" : "");
+        status == 0 ? "; rlock show tells who holds it by now" : "");
     return STATUS_UNREACHABLE;
 }
 
