@@ -53,11 +53,11 @@ static void reply_free(redisReply *reply)
  */
 
 /* Whether the replies of a script wait for replicas: the `-- sync` line of the script says so.
- * Where a script prepares or ends what another one answers for, it goes before that one over
- * the same connection, so the WAIT of the second script covers both; in a cluster they may be
- * at two masters. A script that withdraws or tidies up is sent again if a failover undid it.
- * The marker's script finds lacking replicas when no client sends requests.
- */
+ * Where a script prepares what another one answers for, it goes before that one over the same
+ * connection, so the WAIT of the second script covers both; in a cluster they may be at two
+ * masters. A script that withdraws, ends or tidies up waits for no replica: the watchdog's
+ * would keep its renewals waiting. The marker's script finds lacking replicas when no client
+ * sends requests. */
 void redis_link_prepare_sync(struct redis_call *call)
 {
     call->is_sync = call->link->options.sync.replicas > 0 &&

@@ -4,7 +4,7 @@
 -- KEYS as lease_watch.lua
 -- ARGV as lease_watch.lua to lease_id reason window_ms [timed]
 -- REPLY [] kind [token]
--- sync cluster
+-- sync no
 --
 --   KEYS       for each lock of the lease
 --   reason     why: session-ended or released; at a node of a quorum also forced
