@@ -118,7 +118,7 @@ static int64_t held_ms(struct front *fe, const char *lock)
 
 static void test_a_read_that_has_ended_is_left_out_at_once(struct world *w)
 {
-    enum { OLD_MS = 1000 };
+    enum { OLD_MS = 3000 };
     static const char *const nexts[] = {"kind=write", "kind=read"};
 
     for (size_t i = 0; i < COUNT_OF(nexts); i++) {
@@ -126,8 +126,10 @@ static void test_a_read_that_has_ended_is_left_out_at_once(struct world *w)
         expect_status(lock_put(w->a, lock, token, "kind=read"), 201);
         wait_until(held_ms(w->a, lock) >= OLD_MS, SOON_MS);
         expect_status(lock_release(w->a, lock, token), 200);
+        int64_t from_ms = now_ms();
         expect_status(lock_put(w->a, lock, token_new(w), nexts[i]), 201);
-        assert_true(held_ms(w->a, lock) < OLD_MS); /* if at all, with its own time */
+        int64_t listed_ms = held_ms(w->a, lock); /* if at all, with its own time */
+        assert_in_range(listed_ms, 0, now_ms() - from_ms + OLD_MS / 2);
     }
 }
 

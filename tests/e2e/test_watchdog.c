@@ -43,6 +43,7 @@ static void test_keeps_a_lease_while_keep_alives_come(struct world *w)
  * next visit is far away, and the session gets leases that are due before. */
 static void test_keeps_a_lease_whose_visit_is_far_away(struct world *w)
 {
+    int64_t before = late_ms();
     struct session s = session_new(w->a, "ttl_ms=60000");
     const char *index = text(w, "rlockd:sessions:{%c}", s.id[0]);
 
@@ -50,8 +51,13 @@ static void test_keeps_a_lease_whose_visit_is_far_away(struct world *w)
     redis_ok(w->redis, "ZADD %s XX %lld %s", index, 1000LL * (time(NULL) + 3600), s.id);
     expect_status(session_put(w->a, &s, "far-away", token_new(w), NULL), 201);
     for (int64_t end = now_ms() + 4 * watchdog_ms(); now_ms() < end;) {
-        expect_alive(keep_alive(w->a, &s, NULL), 1);
-        stays_true(redis_has(w->redis, "far-away"), watchdog_ms() / 12);
+        struct reply *r = keep_alive(w->a, &s, NULL);
+        bool is_held = redis_has(w->redis, "far-away");
+        if (may_have_lapsed(before))
+            return; /* the machine stood still, and rlockd with it */
+        expect_alive(r, 1);
+        assert_true(is_held);
+        nap_ms(watchdog_ms() / 12);
     }
 }
 
