@@ -41,8 +41,7 @@ void lease_renew(struct store *store, const struct lease *lease, lease_done *don
 {
     assert(family_of(lease)->renew != NULL);
     if (lease_is_set(lease))
-        set_names_keep(store, lease, lease->ttl_ms + store_config(store)->retry_window_ms, NULL,
-                       NULL);
+        set_names_keep(store, lease, 0, NULL, NULL);
     family_of(lease)->renew(store, lease, done, arg);
 }
 

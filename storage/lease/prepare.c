@@ -123,20 +123,6 @@ static void on_names(void *arg, const struct set_names *names)
     }
 }
 
-/* For so long a request may leave names behind that is refused, or withdrawn. */
-#define SPARED_MAX_MS 600000
-
-/* How long the lease would hold, or less: then its grant keeps its names for longer. */
-static int64_t spared_ms(const struct lease *lease)
-{
-    return lease->ttl_ms < SPARED_MAX_MS ? lease->ttl_ms : SPARED_MAX_MS;
-}
-
-bool lease_needs_names(const struct lease *lease)
-{
-    return lease_is_set(lease) && spared_ms(lease) < lease->ttl_ms;
-}
-
 void lease_prepare(struct store *store, const struct lease *lease, int64_t wait_ms,
                    lease_prepare_done *done, void *arg)
 {
@@ -146,9 +132,7 @@ void lease_prepare(struct store *store, const struct lease *lease, int64_t wait_
     *call = (struct prepare_call){.store = store, .done = done, .arg = arg, .lease = *lease};
     lock_names_ref(call->lease.names);
     if (lease_is_set(lease))
-        set_names_keep(store, lease,
-                       spared_ms(lease) + wait_ms + store_config(store)->retry_window_ms,
-                       on_names, call);
+        set_names_keep(store, lease, wait_ms, on_names, call);
     else
         bind(call);
 }

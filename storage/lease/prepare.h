@@ -22,9 +22,6 @@ typedef void lease_prepare_done(void *arg, const struct preparation *preparation
 
 /* Whether this lease has a session, or is of several locks. */
 bool lease_needs_preparation(const struct lease *lease);
-/* Whether the names of the lease, a set, are kept for less long than it would hold: its grant
- * has to keep them for longer. */
-bool lease_needs_names(const struct lease *lease);
 /* `wait_ms`: for which the request may wait. `done` comes exactly once, never before this
  * returns; the lease is copied. The attempt is noted after TRY_GRANTED, and may be after
  * TRY_UNKNOWN. */

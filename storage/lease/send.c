@@ -7,7 +7,6 @@
 
 #include "server/base/pool.h"
 #include "server/base/text.h"
-#include "storage/lease/prepare.h"
 #include "storage/notes/bind.h"
 #include "storage/notes/queues.h"
 #include "storage/notes/set_names.h"
@@ -134,9 +133,14 @@ static void fail_check(struct session_check *check, enum call_outcome failure)
 
 static void on_lease_ended(void *arg, size_t i, const struct redis_result *result)
 {
+    struct session_check *check = arg;
+    const struct lease *lease = &check->call->lease;
+
     (void)i;
     if (result->outcome != REDIS_DONE)
-        fail_check(arg, call_outcome_of(result));
+        fail_check(check, call_outcome_of(result));
+    else if (lease_is_set(lease))
+        set_names_end(check->call->store, lease->id);
 }
 
 static void on_end_tried(void *arg)
@@ -149,13 +153,9 @@ static void on_end_tried(void *arg)
 static void end_lease(struct session_check *check)
 {
     struct store *store = check->call->store;
-    struct lease_visit_job job = {.script = SCRIPT_LEASE_END,
-                                  .line = VISIT_DUTIES,
-                                  .session_id = check->reading.record.session_id,
-                                  .arguments = {[LEASE_END_ARG_REASON] = "session-ended"}};
+    const struct lease_visit_job job = lease_end_job(
+        store, VISIT_DUTIES, check->reading.record.session_id, "session-ended");
 
-    text_format_int64(job.arguments[LEASE_END_ARG_WINDOW_MS],
-                      store_config(store)->retry_window_ms);
     lease_ref_make(&check->ref, store_config(store)->key_prefix, &check->call->lease);
     if (!lease_visits_start(store, &job, &check->ref, 1, NULL, on_lease_ended, on_end_tried,
                             check))
@@ -223,20 +223,11 @@ static void on_names_kept(void *arg, const struct set_names *names)
         finish_check(check);
 }
 
-/* Whether the names last less long than the lease that holds. */
+/* Whether the lease holds, and its names last less long. */
 static bool needs_names(const struct lease_call *call, const struct lease_result *result)
 {
-    return call->tried != NULL && lease_needs_names(&call->lease) &&
+    return (call->tried != NULL || call->is_renewal) && set_names_are_short(&call->lease) &&
            (result->outcome == LEASE_GRANTED || result->outcome == LEASE_HELD);
-}
-
-static void keep_names(struct session_check *check)
-{
-    const struct lease_call *call = check->call;
-
-    set_names_keep(call->store, &call->lease,
-                   call->lease.ttl_ms + store_config(call->store)->retry_window_ms,
-                   on_names_kept, check);
 }
 
 /* --- replies ------------------------------------------------------------------------------ */
@@ -294,7 +285,7 @@ static void on_reply(void *arg, const struct redis_result *result)
     if (has_place(call, &reading.result))
         queue_has_place(call->store, lease_name(&call->lease));
     if (needs_names(call, &reading.result))
-        keep_names(check_new(call, &reading));
+        set_names_hold(call->store, &call->lease, on_names_kept, check_new(call, &reading));
     else if (needs_check(call, &reading))
         check_session(check_new(call, &reading));
     else

@@ -76,14 +76,37 @@ static void on_kept(void *arg, const struct redis_result *result)
     finish(arg, &names);
 }
 
-void set_names_keep(struct store *store, const struct lease *lease, int64_t keep_ms,
-                    set_names_done *done, void *arg)
+static void keep(struct store *store, const struct lease *lease, int64_t ms,
+                 set_names_done *done, void *arg)
 {
     size_t len;
     char *names = lock_names_join(lease->names, store_config(store)->key_prefix, &len);
 
-    send_names(call_new(store, lease->id, done, arg), names, len, keep_ms, on_kept);
+    send_names(call_new(store, lease->id, done, arg), names, len,
+               ms + store_config(store)->retry_window_ms, on_kept);
     free(names);
+}
+
+/* Of a request that is refused nothing is kept for longer. */
+#define ASKED_MAX_MS 600000
+
+void set_names_keep(struct store *store, const struct lease *lease, int64_t wait_ms,
+                    set_names_done *done, void *arg)
+{
+    int64_t ttl_ms = set_names_are_short(lease) ? ASKED_MAX_MS : lease->ttl_ms;
+
+    keep(store, lease, ttl_ms + wait_ms, done, arg);
+}
+
+bool set_names_are_short(const struct lease *lease)
+{
+    return lease_is_set(lease) && lease->ttl_ms > ASKED_MAX_MS;
+}
+
+void set_names_hold(struct store *store, const struct lease *lease, set_names_done *done,
+                    void *arg)
+{
+    keep(store, lease, lease->ttl_ms, done, arg);
 }
 
 void set_names_extend(struct store *store, const struct lease_ref *ref, int64_t keep_ms)

@@ -26,10 +26,16 @@ struct set_names {
 
 typedef void set_names_done(void *arg, const struct set_names *result);
 
-/* Keeps the names of a lease for `keep_ms` at least. `done` may be NULL, else it comes exactly
- * once, never before the call returns. */
-void set_names_keep(struct store *store, const struct lease *lease, int64_t keep_ms,
+/* Keeps the names of a lease that is asked for: for `wait_ms`, and for as long as it would
+ * hold, but ten minutes at most, for the request may be refused. `done` may be NULL, else it
+ * comes exactly once, never before the call returns. */
+void set_names_keep(struct store *store, const struct lease *lease, int64_t wait_ms,
                     set_names_done *done, void *arg);
+/* Whether the lease, of several locks, may hold for longer than its names are kept by that. */
+bool set_names_are_short(const struct lease *lease);
+/* Keeps the names of such a lease, which holds, for as long as it does. */
+void set_names_hold(struct store *store, const struct lease *lease, set_names_done *done,
+                    void *arg);
 /* Keeps the names of a set that the watchdog renewed for `keep_ms` more at least. Should that
  * fail, the next renewal tries again. */
 void set_names_extend(struct store *store, const struct lease_ref *ref, int64_t keep_ms);

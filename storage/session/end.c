@@ -12,8 +12,8 @@
 #include "storage/notes/set_names.h"
 
 enum {
-    /* After a failure it goes on for so long, as long as each batch has leases that can be
-     * worked off: those of masters that are there do not wait for a master that is away. The
+    /* After the first failure it goes on for so long, as long as each batch has leases that can
+     * be worked off: those of masters that are there do not wait for a master that is away. The
      * client waits for the answer. */
     PATIENCE_MS = 1000
 };
@@ -34,7 +34,7 @@ struct end_call {
     bool logs_losses;
     bool has_failed;
     enum call_outcome failure;
-    int64_t started_ns;
+    int64_t failed_ns; /* of the first failure */
 };
 
 static void on_ended(void *arg, const struct redis_result *result);
@@ -151,6 +151,8 @@ static void on_visited(void *arg, size_t i, const struct redis_result *result)
          * lease to end. */
         call->worked_off[i] = WORKED_OFF_NOT_HELD;
     } else {
+        if (!call->has_failed)
+            call->failed_ns = clock_ns();
         call->has_failed = true;
         call->failure = call_outcome_of(result);
     }
@@ -163,14 +165,10 @@ static void on_all_visited(void *arg)
 
 static void work_off(struct end_call *call, const struct redis_value *refs)
 {
-    struct lease_visit_job job = {.script = SCRIPT_LEASE_END,
-                                  .line = VISIT_DUTIES,
-                                  .session_id = call->session_id,
-                                  .arguments = {[LEASE_END_ARG_REASON] = "session-ended"}};
+    struct lease_visit_job job = lease_end_job(call->store, VISIT_DUTIES, call->session_id,
+                                               "session-ended");
     size_t len;
 
-    text_format_int64(job.arguments[LEASE_END_ARG_WINDOW_MS],
-                      store_config(call->store)->retry_window_ms);
     if (store_is_timed(call->store))
         job.arguments[LEASE_END_ARG_TIMED][0] = '1';
     call->count = value_count(refs);
@@ -191,7 +189,7 @@ static void work_off(struct end_call *call, const struct redis_value *refs)
 static bool may_go_on(const struct end_call *call)
 {
     return !call->has_failed ||
-           (!call->is_stuck && clock_ns() - call->started_ns < PATIENCE_MS * CLOCK_NS_PER_MS);
+           (!call->is_stuck && clock_ns() - call->failed_ns < PATIENCE_MS * CLOCK_NS_PER_MS);
 }
 
 static void on_ended(void *arg, const struct redis_result *result)
@@ -227,7 +225,6 @@ static void start(struct store *store, const char *session_id, const char *reaso
     call->arg = arg;
     call->reason = reason;
     call->logs_losses = logs_losses;
-    call->started_ns = clock_ns();
     snprintf(call->session_id, sizeof(call->session_id), "%s", session_id);
     send_end(call);
 }

@@ -129,15 +129,11 @@ static void on_all_released(void *arg)
 static void release_unclaimed(void *arg)
 {
     struct look_call *look = arg;
-    struct lease_visit_job job = {.script = SCRIPT_LEASE_END,
-                                  .line = VISIT_KEEP_ALIVES,
-                                  .session_id = look->session_id,
-                                  .arguments = {[LEASE_END_ARG_REASON] = "released"}};
+    const struct lease_visit_job job = lease_end_job(look->store, VISIT_KEEP_ALIVES,
+                                                     look->session_id, "released");
     struct release_call *call = calloc(1, sizeof(*call));
 
     assert(call != NULL);
-    text_format_int64(job.arguments[LEASE_END_ARG_WINDOW_MS],
-                      store_config(look->store)->retry_window_ms);
     call->look = look;
     call->at = calloc(look->count, sizeof(*call->at));
     call->refs = calloc(look->count, sizeof(*call->refs));

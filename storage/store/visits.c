@@ -2,12 +2,14 @@
 #include "storage/store/visits.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <uthash.h>
 #include <utlist.h>
 
+#include "server/base/text.h"
 #include "storage/store/store_internal.h"
 
 /* Scripts under way for all sessions of a worker, a script for several locks counted as many.
@@ -239,6 +241,18 @@ static void add_visits(struct lease_visits *visits, size_t count, const bool *is
     for (size_t i = 0; i < count; i++)
         if (visits->refs[i].lock_count > 0 && (is_wanted == NULL || is_wanted[i]))
             visits->visit[visits->count++] = (struct visit){.visits = visits, .i = i};
+}
+
+struct lease_visit_job lease_end_job(const struct store *store, enum visit_line_id line,
+                                     const char *session_id, const char *reason)
+{
+    struct lease_visit_job job = {
+        .script = SCRIPT_LEASE_END, .line = line, .session_id = session_id};
+
+    snprintf(job.arguments[LEASE_END_ARG_REASON], sizeof(job.arguments[0]), "%s", reason);
+    text_format_int64(job.arguments[LEASE_END_ARG_WINDOW_MS],
+                      store->options.config->retry_window_ms);
+    return job;
 }
 
 bool lease_visits_start(struct store *store, const struct lease_visit_job *job,

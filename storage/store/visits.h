@@ -33,6 +33,10 @@ struct lease_visit_job {
     char arguments[LEASE_VISIT_ARGS][TEXT_INT64_SIZE];
 };
 
+/* lease_end.lua, for this reason. */
+struct lease_visit_job lease_end_job(const struct store *store, enum visit_line_id line,
+                                     const char *session_id, const char *reason);
+
 /* The reply of the home of refs[i]. */
 typedef void lease_visited(void *arg, size_t i, const struct redis_result *result);
 /* Every home has replied. */

@@ -370,10 +370,16 @@ static void test_names_of_a_refused_set(struct world *w)
     }
     assert_in_range(longest_ms, 1, SPARED_MS + WINDOW_MS);
     expect_status(lock_release(w->a, "{n}refused", holder), 200);
-    r = multi_put(w->a, NULL, token, names, body);
+    r = multi_put(w->a, NULL, token, names, ", \"ttl_ms\": 1000000");
     expect_status(r, 201);
-    assert_in_range(names_ttl(w, reply_str(r, "lease_id")), DAY_MS, DAY_MS + WINDOW_MS);
+    const char *lease_id = reply_str(r, "lease_id");
+    assert_in_range(names_ttl(w, lease_id), 1000000, 1000000 + WINDOW_MS);
+    expect_status(multi_ask(w->a, "PATCH", token, text(w, "ttl_ms=%d", DAY_MS)), 200);
+    assert_in_range(names_ttl(w, lease_id), DAY_MS, DAY_MS + WINDOW_MS);
     expect_status(multi_ask(w->a, "DELETE", token, NULL), 200);
+    wait_until(names_ttl(w, lease_id) <= WINDOW_MS, 3000);
+    expect_status(multi_ask(w->a, "PATCH", token, text(w, "ttl_ms=%d", DAY_MS)), 410);
+    assert_in_range(names_ttl(w, lease_id), 1, SPARED_MS + WINDOW_MS);
 }
 
 /* A session that is opened with the token of one that has ended is told of its own losses. */
