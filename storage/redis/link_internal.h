@@ -222,12 +222,9 @@ void redis_link_close_if_left(struct redis_link *link);
 /* A new connection: Redis takes writes, until it refuses a write. */
 void redis_link_reset_writes(struct redis_link *link);
 
-/* link_script.c: the script as it is sent over this connection. */
-const struct script_row *redis_link_row(const struct redis_link *link, enum script script);
-
 /* link_sync.c */
 /* Before a script is sent: whether its answer will be held. */
-void redis_link_prepare_sync(struct redis_call *call);
+void redis_link_prepare_sync(struct redis_call *call, const struct script_row *row);
 /* The script is sent, perhaps again. */
 void redis_link_note_sync(struct redis_call *call);
 /* Takes a call that was answered, to be ended by a WAIT. */

@@ -14,7 +14,7 @@ enum {
 
 static void on_reply(redisAsyncContext *context, void *raw, void *arg);
 
-const struct script_row *redis_link_row(const struct redis_link *link, enum script script)
+static const struct script_row *row_of(const struct redis_link *link, enum script script)
 {
     if (link->options.is_quorum_member)
         return script_row_of_quorum(script);
@@ -65,7 +65,7 @@ static int send_script_as(struct redis_call *call, const char *verb, const char 
 /* Redis has forgotten the script (a restart, SCRIPT FLUSH): nothing was executed. */
 static bool resend_as_eval(struct redis_call *call, const char *error)
 {
-    const struct script_row *row = redis_link_row(call->link, call->script);
+    const struct script_row *row = row_of(call->link, call->script);
 
     if (call->args_len == 0 || strncmp(error, "NOSCRIPT", 8) != 0)
         return false;
@@ -101,7 +101,7 @@ static void on_reply(redisAsyncContext *context, void *raw, void *arg)
 
 static int send_script(struct redis_call *call, bool as_text)
 {
-    const struct script_row *row = redis_link_row(call->link, call->script);
+    const struct script_row *row = row_of(call->link, call->script);
     int failed = as_text ? send_script_as(call, "EVAL", row->text, row->len)
                          : send_script_as(call, "EVALSHA", row->sha1, SCRIPT_SHA1_LEN);
 
@@ -117,7 +117,7 @@ void redis_link_script(struct redis_link *link, const struct script_call *script
     struct redis_call *call = redis_call_new(link, script_call, done, arg);
 
     call->script = script_call->script;
-    redis_link_prepare_sync(call);
+    redis_link_prepare_sync(call, row_of(call->link, call->script));
     if (call->is_unsendable || !redis_link_is_up(link) ||
         send_script(call, script_call->is_in_order) != 0)
         redis_call_refuse_later(call);

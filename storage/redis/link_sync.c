@@ -58,10 +58,9 @@ static void reply_free(redisReply *reply)
  * masters. A script that withdraws, ends or tidies up waits for no replica: the watchdog's
  * would keep its renewals waiting. The marker's script finds lacking replicas when no client
  * sends requests. */
-void redis_link_prepare_sync(struct redis_call *call)
+void redis_link_prepare_sync(struct redis_call *call, const struct script_row *row)
 {
-    call->is_sync = call->link->options.sync.replicas > 0 &&
-                    redis_link_row(call->link, call->script)->sync;
+    call->is_sync = call->link->options.sync.replicas > 0 && row->sync;
     redis_link_note_sync(call);
 }
 

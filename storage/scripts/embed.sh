@@ -34,8 +34,8 @@
 #
 # A line `-- sync yes` or `-- sync no` in a script says whether its reply waits for the replicas
 # of --sync-replicas: yes, where a client relies on what the script did. `-- sync cluster`: in a
-# cluster only; elsewhere the script whose reply the client gets waits for both. A line `-- grants yes`
-# says that it may grant a lease, which a quarantine forbids.
+# cluster only; elsewhere the script whose reply the client gets waits for both. A line
+# `-- grants yes` says that it may grant a lease, which a quarantine forbids.
 #
 # Redis finds a script by the SHA-1 of its bytes: what would not come through a C string
 # unchanged is refused.
