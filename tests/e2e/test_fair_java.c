@@ -216,6 +216,30 @@ static void test_long_held(struct world *w)
     }
 }
 
+/* A lock that was held for long: a Java client behind a place of ours, which is kept by other
+ * means than its time, has time left when its turn comes, and is told when it is thrown out. */
+static void test_java_behind_a_long_wait(struct world *w)
+{
+    const char *holder = fair_hold(w->a, "behind", NULL), *token = token_new(w);
+    struct call *call = fair_park(w->b, "behind", token, "wait_ms=50000&ttl_ms=60000");
+
+    assert_true(java_fair_lock(w->redis, "behind", JAVA_A, LEASE_MS, FAIR_WAIT_MS) > 0);
+    assert_true(java_fair_lock(w->redis, "behind", JAVA_B, LEASE_MS, FAIR_WAIT_MS) > 0);
+    struct listener *a_hears = listener_start(w->redis, channel_of(w, "behind", JAVA_A));
+    struct listener *b_hears = listener_start(w->redis, channel_of(w, "behind", JAVA_B));
+    redis_ok(w->redis, "ZADD %s %lld %s 1 %s", fair_times(w, "behind"),
+             (long long)epoch_ms() + FAIR_WAIT_MS - 70000, JAVA_A, JAVA_B);
+    expect_status(lock_release(w->a, "behind", holder), 200);
+    expect_status(call_await(call, SOON_MS), 201);
+    expect_about(fair_time_left(w->redis, "behind", JAVA_A), FAIR_WAIT_MS);
+    expect_about(fair_time_left(w->redis, "behind", JAVA_B), FAIR_WAIT_MS);
+    redis_ok(w->redis, "ZADD %s 1 %s", fair_times(w, "behind"), JAVA_A);
+    expect_status(lock_release(w->b, "behind", token), 200);
+    assert_string_equal(listener_next(a_hears, SOON_MS), "0");
+    assert_string_equal(listener_next(b_hears, SOON_MS), "0");
+    expect_queue(w->redis, "behind", JAVA_B);
+}
+
 /* A Java client that waits behind places whose requests are gone, and hears its messages. */
 struct behind {
     const char *lock, *holder, *ttl;
@@ -382,6 +406,7 @@ int main(void)
         E2E_TEST(test_look_shows_the_queue),
         E2E_TEST(test_thrown_out_by_java),
         E2E_TEST(test_long_held),
+        E2E_TEST(test_java_behind_a_long_wait),
         E2E_TEST(test_java_behind_gone_requests),
         E2E_TEST(test_one_visit_for_many_waiters),
         E2E_TEST(test_dead_java_head),

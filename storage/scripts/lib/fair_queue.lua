@@ -81,12 +81,15 @@ end
 
 -- A place ahead of the waiters from number `at` on was removed: lowers the times of the near
 -- waiters behind it, where Java clients, which go by these times, are in the queue. A waiter of
--- rlockd sets its time right with each request.
+-- rlockd sets its time right with each request. A Java client cannot: where the lock was held
+-- for long, its time is short or over, and it gets the time of one waiter.
 local function lower_times(lock, at)
   local times = times_of(lock)
   if call('zcard', times) == call('zcard', places_of(lock)) then return end
+  local least = lib.number.epoch_ms() + FAIR_WAIT_MS
   for _, behind in ipairs(call('lrange', queue_of(lock), at, at + FOLLOW_MAX - 1)) do
-    call('zadd', times, 'xx', 'incr', -FAIR_WAIT_MS, behind)
+    local time = call('zadd', times, 'xx', 'incr', -FAIR_WAIT_MS, behind)
+    if time and tonumber(time) < least then call('zadd', times, integer(least), behind) end
   end
 end
 
@@ -126,12 +129,21 @@ local function set_time(lock, place, time)
   if call('zadd', times, integer(time), place) == 1 then call('pexpire', times, DAY_MS) end
 end
 
--- Removes a waiter that has expired, which is quick at the head of the queue.
+local function tell(lock, place, message)
+  call('publish', keys.companion('redisson_lock__channel', lock) .. ':' .. place, message)
+end
+
+-- Removes a waiter that has expired, which is quick at the head of the queue. A Java client is
+-- told: if it lives all the same, it comes back. It would sleep, and nobody else would wake it.
 local function drop(lock, place)
   local lease_id = lease_of(place)
   call('zrem', times_of(lock), place)
   call('lrem', queue_of(lock), 1, place)
-  if lease_id then call('zrem', places_of(lock), lease_id) end
+  if lease_id then
+    call('zrem', places_of(lock), lease_id)
+  else
+    tell(lock, place, '0')
+  end
 end
 
 -- Removes expired waiters from the queue, from the head on, as every client does. Returns the
@@ -196,10 +208,6 @@ local function first_awaited(lock, now)
     if #places < count then return nil end
     from, count = from + count, MANY
   end
-end
-
-local function tell(lock, place, message)
-  call('publish', keys.companion('redisson_lock__channel', lock) .. ':' .. place, message)
 end
 
 -- Publishes to the head of the queue that the lock is free. If no request waits with the head's
