@@ -240,6 +240,25 @@ static void test_java_behind_a_long_wait(struct world *w)
     expect_queue(w->redis, "behind", JAVA_B);
 }
 
+/* A lease that gets shorter is told to the head as the end of one is; but the lock is held. */
+static void test_shorter_lease_with_java_head(struct world *w)
+{
+    enum { LONG_MS = 3600000, SHORT_MS = 600000 };
+    const char *holder = fair_hold(w->a, "shorter", "ttl_ms=3600000");
+
+    assert_true(java_fair_lock(w->redis, "shorter", JAVA_A, LEASE_MS, FAIR_WAIT_MS) > 0);
+    struct listener *hears = listener_start(w->redis, channel_of(w, "shorter", JAVA_A));
+    expect_status(lock_renew(w->b, "shorter", holder, "ttl_ms=600000"), 200);
+    assert_string_equal(listener_next(hears, SOON_MS), "0");
+    expect_about(fair_time_left(w->redis, "shorter", JAVA_A), LONG_MS + FAIR_WAIT_MS);
+    assert_in_range(java_fair_lock(w->redis, "shorter", JAVA_A, LEASE_MS, FAIR_WAIT_MS), 1,
+                    SHORT_MS);
+    /* When it is free, the head gets the time of one waiter. */
+    expect_status(lock_release(w->b, "shorter", holder), 200);
+    assert_string_equal(listener_next(hears, SOON_MS), "0");
+    expect_about(fair_time_left(w->redis, "shorter", JAVA_A), FAIR_WAIT_MS);
+}
+
 /* A Java client that waits behind places whose requests are gone, and hears its messages. */
 struct behind {
     const char *lock, *holder, *ttl;
@@ -407,6 +426,7 @@ int main(void)
         E2E_TEST(test_thrown_out_by_java),
         E2E_TEST(test_long_held),
         E2E_TEST(test_java_behind_a_long_wait),
+        E2E_TEST(test_shorter_lease_with_java_head),
         E2E_TEST(test_java_behind_gone_requests),
         E2E_TEST(test_one_visit_for_many_waiters),
         E2E_TEST(test_dead_java_head),

@@ -6,7 +6,7 @@ local function set_ttl(lease, lock, ttl, holds)
   queues.outlast(lock, tonumber(ttl))
 end
 
-local function wake(lock) queues.call_head(lock, lib.number.epoch_ms()) end
+local function wake(lock, is_held) queues.call_head(lock, lib.number.epoch_ms(), is_held) end
 
 -- If the lock is free, the next waiter is told to try; otherwise it is told how long the lock
 -- is held, as the former head was.

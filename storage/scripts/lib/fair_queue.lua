@@ -230,10 +230,11 @@ local function publish_end(lock, ms)
   if first and lease_of(first) then tell(lock, first, 'held ' .. integer(ms)) end
 end
 
--- Calls the head of the queue at the end of a lease, without removing places: only requests for
--- the lock do that, because they know whether Redis was away.
-local function call_head(lock, now)
-  local head = length(lock) and head_of(lock, now, true, math.huge)
+-- Calls the head of the queue at the end of a lease, or of one that got shorter (`is_held`),
+-- without removing places: only requests for the lock do that, because they know whether Redis
+-- was away.
+local function call_head(lock, now, is_held)
+  local head = length(lock) and head_of(lock, now, not is_held, math.huge)
   if not head then return end
   extend_keys(lock)
   call_waiter(lock, head, now)

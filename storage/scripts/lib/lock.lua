@@ -15,7 +15,7 @@
 --   left(lease, lock)                   ms that the lease has left; negative: no TTL
 --   clear(lease, lock)                  removes what is left of a lease that was lost; nil:
 --                                       nothing is. May raise an error as is_held() may
---   wake(lock)                          tells a waiter that it may try again
+--   wake(lock, is_held)                 tells a waiter that it may try again
 --   leave_queue(lease, lock)            takes the lease out of a queue of its kind; nil: there
 --                                       is none beside the waiters that every lock has
 --   place_ms                            how long a place lasts without a request; nil: no
@@ -63,7 +63,7 @@ local function set_ttl(lease, lock, ttl, holds)
   call('pexpire', lock, lib.number.integer(time))
   owner.extend(lease, lock, lib.number.integer(time))
   -- Waiters sleep for as long as the lock was to last.
-  if time < remaining then lib[lease.kind].wake(lock) end
+  if time < remaining then lib[lease.kind].wake(lock, true) end
 end
 
 local function left(_, lock) return call('pttl', lock) end
