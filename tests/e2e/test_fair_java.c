@@ -259,6 +259,23 @@ static void test_shorter_lease_with_java_head(struct world *w)
     expect_about(fair_time_left(w->redis, "shorter", JAVA_A), FAIR_WAIT_MS);
 }
 
+/* Redisson's multi lock sets the TTL of all keys of a fair lock to that of its lease: the queue
+ * may not end with it. */
+static void test_queue_with_a_short_ttl(struct world *w)
+{
+    enum { SHORT_MS = 60000 };
+    const char *queue = fair_queue(w, "short-keys"), *times = fair_times(w, "short-keys");
+
+    fair_hold(w->a, "short-keys", "ttl_ms=600000");
+    fair_park(w->a, "short-keys", token_new(w), "wait_ms=50000");
+    fair_park(w->b, "short-keys", token_new(w), "wait_ms=50000");
+    redis_ok(w->redis, "PEXPIRE %s %d", queue, SHORT_MS);
+    redis_ok(w->redis, "PEXPIRE %s %d", times, SHORT_MS);
+    wait_until(redis_int(w->redis, "TTL %s", queue) > 80000 &&
+                   redis_int(w->redis, "TTL %s", times) > 80000,
+               POLL_CAP_MS);
+}
+
 /* A Java client that waits behind places whose requests are gone, and hears its messages. */
 struct behind {
     const char *lock, *holder, *ttl;
@@ -427,6 +444,7 @@ int main(void)
         E2E_TEST(test_long_held),
         E2E_TEST(test_java_behind_a_long_wait),
         E2E_TEST(test_shorter_lease_with_java_head),
+        E2E_TEST(test_queue_with_a_short_ttl),
         E2E_TEST(test_java_behind_gone_requests),
         E2E_TEST(test_one_visit_for_many_waiters),
         E2E_TEST(test_dead_java_head),

@@ -84,15 +84,18 @@ static void a_new_queue_has_a_ttl(void **state)
     expect_lasts(PLACES, 86400000);
 }
 
-/* B waits alone, and a Java client has lowered its time: C's attempt gives B a new one. */
+/* B waits alone, and a Java client has lowered its time: C's attempt gives B a new one, and the
+ * list lasts as long as the times. */
 static void a_new_time_keeps_the_ttl(void **state)
 {
     (void)state;
     fair(.id = A);
     fair(.id = B, .wait = "5000");
     command("ZADD " TIMES " 1 " B ":0");
+    command("PEXPIRE " QUEUE " 8000");
     expect(fair(.id = C), "[busy, *]");
     assert_true(reply_integer(command("ZSCORE " TIMES " " B ":0")) > redis_now_ms());
+    expect_lasts(QUEUE, 86400000);
     expect_lasts(TIMES, 86400000);
 }
 

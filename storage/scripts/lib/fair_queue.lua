@@ -42,12 +42,14 @@ local function length(lock)
   return is_sound and count or nil
 end
 
--- Gives the keys of a queue a TTL of a day, if the queue is new, or the key of its places has
--- no TTL or a short one.
+local function is_short(key) return call('pttl', key) < DAY_MS / 2 end
+
+-- Gives the keys of a queue a TTL of a day, if the queue is new, or a key has no TTL or a short
+-- one: the places may be new, and Redisson's multi lock gives list and times that of its lease.
 local function extend_keys(lock, is_new)
-  local places = places_of(lock)
-  if not is_new and call('pttl', places) >= DAY_MS / 2 then return end
-  call('pexpire', queue_of(lock), DAY_MS)
+  local queue, places = queue_of(lock), places_of(lock)
+  if not is_new and not is_short(places) and not is_short(queue) then return end
+  call('pexpire', queue, DAY_MS)
   call('pexpire', times_of(lock), DAY_MS)
   call('pexpire', places, DAY_MS)
 end
@@ -122,9 +124,11 @@ local function kept_until(lock, place)
   return lease_id and tonumber(call('zscore', places_of(lock), lease_id) or 0)
 end
 
--- Sets a waiter's time. The first write is a command that Redis allows when memory is short.
+-- Sets a waiter's time. List and times have one TTL: without its time an entry of the list
+-- blocks Java clients. The first write is a command that Redis allows when memory is short.
 local function set_time(lock, place, time)
   local times = times_of(lock)
+  call('pexpire', queue_of(lock), DAY_MS)
   call('pexpire', times, DAY_MS)
   if call('zadd', times, integer(time), place) == 1 then call('pexpire', times, DAY_MS) end
 end
