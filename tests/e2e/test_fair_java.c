@@ -276,6 +276,37 @@ static void test_queue_with_a_short_ttl(struct world *w)
                POLL_CAP_MS);
 }
 
+/* Java clients wait for longer than rlockd counts for one of them, and take off as much when
+ * their turn comes: those behind have time left then. */
+static void test_long_java_wait_ahead(struct world *w)
+{
+    enum { JAVA_WAIT_MS = 1200000, LATER_MS = 60000 };
+    const char *holder = fair_hold(w->a, "patient", NULL), *token = token_new(w);
+
+    assert_true(java_fair_lock(w->redis, "patient", JAVA_A, LEASE_MS, JAVA_WAIT_MS) > 0);
+    struct call *call = fair_park(w->b, "patient", token, "wait_ms=50000&ttl_ms=60000");
+    const char *place = fair_place(w->a, "patient", token);
+    struct listener *hears = listener_start(w->redis, channel_of(w, "patient", place));
+    long long behind_ms = LEASE_MS + JAVA_WAIT_MS + FAIR_WAIT_MS;
+    expect_about(fair_time_left(w->redis, "patient", place), behind_ms);
+    assert_true(java_fair_lock(w->redis, "patient", JAVA_B, LEASE_MS, FAIR_WAIT_MS) > 0);
+    /* Another request of ours does not lower the time. */
+    fair_put(w->a, "patient", token, "wait_ms=10");
+    expect_about(fair_time_left(w->redis, "patient", place), behind_ms);
+    for (int i = 0; i < 2; i++)
+        redis_ok(w->redis, "ZINCRBY %s %d %s", fair_times(w, "patient"), -LATER_MS,
+                 i == 0 ? place : JAVA_B);
+    redis_ok(w->redis, "DEL patient");
+    assert_int_equal(java_fair_lock(w->redis, "patient", JAVA_A, LEASE_MS, JAVA_WAIT_MS),
+                     JAVA_GOT_IT);
+    assert_int_equal(java_fair_unlock(w->redis, "patient", JAVA_A), 1);
+    assert_string_equal(listener_next(hears, SOON_MS), "0");
+    expect_status(call_await(call, SOON_MS), 201);
+    expect_queue(w->redis, "patient", JAVA_B);
+    assert_true(fair_time_left(w->redis, "patient", JAVA_B) > 0);
+    expect_status(lock_release(w->a, "patient", holder), 410);
+}
+
 /* A Java client that waits behind places whose requests are gone, and hears its messages. */
 struct behind {
     const char *lock, *holder, *ttl;
@@ -445,6 +476,7 @@ int main(void)
         E2E_TEST(test_java_behind_a_long_wait),
         E2E_TEST(test_shorter_lease_with_java_head),
         E2E_TEST(test_queue_with_a_short_ttl),
+        E2E_TEST(test_long_java_wait_ahead),
         E2E_TEST(test_java_behind_gone_requests),
         E2E_TEST(test_one_visit_for_many_waiters),
         E2E_TEST(test_dead_java_head),

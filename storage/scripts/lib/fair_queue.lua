@@ -71,10 +71,25 @@ local function time_behind(others, now, remaining)
   return now + math.max(remaining, 0) + (others + 1) * FAIR_WAIT_MS
 end
 
+-- Whether Java clients, which go by the times, are in the queue.
+local function has_java(lock)
+  return call('zcard', times_of(lock)) ~= call('zcard', places_of(lock))
+end
+
+-- The same time for number `at` of the queue, from 0 on, or a later one. A Java client whose
+-- turn comes lowers all times by its own wait, and may wait for longer than FAIR_WAIT_MS: so
+-- those behind it have its time plus their own.
+local function behind_java(lock, at, time)
+  if at == 0 or not has_java(lock) then return time end
+  local before = call('lindex', queue_of(lock), at - 1)
+  return math.max(time, (call('zscore', times_of(lock), before) or 0) + FAIR_WAIT_MS)
+end
+
 -- Takes a place at the end of a queue of this length, for PLACE_MS.
 local function take(lock, lease_id, now, remaining, others)
   local place = lease_id .. ':0'
-  call('zadd', times_of(lock), integer(time_behind(others, now, remaining)), place)
+  local time = behind_java(lock, others, time_behind(others, now, remaining))
+  call('zadd', times_of(lock), integer(time), place)
   call('rpush', queue_of(lock), place)
   call('zadd', places_of(lock), integer(now + PLACE_MS), lease_id)
   extend_keys(lock, others == 0)
@@ -82,13 +97,12 @@ local function take(lock, lease_id, now, remaining, others)
 end
 
 -- A place ahead of the waiters from number `at` on was removed: lowers the times of the near
--- waiters behind it, where Java clients, which go by these times, are in the queue. A waiter of
--- rlockd sets its time right with each request. A Java client cannot: where the lock was held
--- for long, its time is short or over, and it gets the time of one waiter.
+-- waiters behind it. A waiter of rlockd sets its time right with each request. A Java client
+-- cannot: where the lock was held for long, its time is short or over, and it gets the time of
+-- one waiter.
 local function lower_times(lock, at)
-  local times = times_of(lock)
-  if call('zcard', times) == call('zcard', places_of(lock)) then return end
-  local least = lib.number.epoch_ms() + FAIR_WAIT_MS
+  if not has_java(lock) then return end
+  local times, least = times_of(lock), lib.number.epoch_ms() + FAIR_WAIT_MS
   for _, behind in ipairs(call('lrange', queue_of(lock), at, at + FOLLOW_MAX - 1)) do
     local time = call('zadd', times, 'xx', 'incr', -FAIR_WAIT_MS, behind)
     if time and tonumber(time) < least then call('zadd', times, integer(least), behind) end
@@ -269,6 +283,8 @@ local function visit(lock, now, spared)
   return next_ms and math.max(math.min(next_ms, tonumber(DAY_MS)), VISIT_MIN_MS)
 end
 
+local function are_apart(old, time) return math.abs(time - old) > FAIR_WAIT_MS / 2 end
+
 -- Adds a waiter to the queue, or keeps its place for PLACE_MS more, and sets its time right,
 -- which waiters that have left may have made too long, and Java clients too short. The list
 -- decides which waiters there are, for an operator may have deleted the zset.
@@ -278,9 +294,10 @@ local function join(lock, lease_id, now, remaining)
   if not at then
     return take(lock, lease_id, now, remaining, call('llen', queue_of(lock)))
   end
-  local time = time_behind(at, now, remaining)
-  if math.abs(time - (call('zscore', times_of(lock), place) or 0)) > FAIR_WAIT_MS / 2 then
-    set_time(lock, place, time)
+  local old, time = call('zscore', times_of(lock), place) or 0, time_behind(at, now, remaining)
+  if are_apart(old, time) then
+    time = behind_java(lock, at, time)
+    if are_apart(old, time) then set_time(lock, place, time) end
   end
   call('zadd', places_of(lock), integer(now + PLACE_MS), lease_id)
   extend_keys(lock)
