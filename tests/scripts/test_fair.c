@@ -92,9 +92,22 @@ static void a_new_time_keeps_the_ttl(void **state)
     fair(.id = A);
     fair(.id = B, .wait = "5000");
     command("ZADD " TIMES " 1 " B ":0");
-    command("PEXPIRE " QUEUE " 8000");
     expect(fair(.id = C), "[busy, *]");
     assert_true(reply_integer(command("ZSCORE " TIMES " " B ":0")) > redis_now_ms());
+    expect_lasts(TIMES, 86400000);
+}
+
+/* Of a Java client: no request of rlockd that waits extends the list. */
+static void a_new_time_of_java_keeps_the_list(void **state)
+{
+    (void)state;
+    fair(.id = A);
+    command("RPUSH " QUEUE " 44444444-4444-4444-8444-444444444444:1");
+    command("PEXPIRE " QUEUE " 8000");
+    expect(fair(.id = C), "[busy, *]");
+    assert_true(
+        reply_integer(command("ZSCORE " TIMES " 44444444-4444-4444-8444-444444444444:1")) >
+        redis_now_ms());
     expect_lasts(QUEUE, 86400000);
     expect_lasts(TIMES, 86400000);
 }
@@ -478,6 +491,7 @@ int main(void)
         SCRIPT_TEST(first_come_first_served),
         SCRIPT_TEST(a_new_queue_has_a_ttl),
         SCRIPT_TEST(a_new_time_keeps_the_ttl),
+        SCRIPT_TEST(a_new_time_of_java_keeps_the_list),
         SCRIPT_TEST(a_long_dead_queue_goes),
         SCRIPT_TEST(a_place_outlasts_its_request),
         SCRIPT_TEST(the_first_waiter_behind_many_places_is_told),

@@ -139,10 +139,11 @@ local function kept_until(lock, place)
 end
 
 -- Sets a waiter's time. List and times have one TTL: without its time an entry of the list
--- blocks Java clients. The first write is a command that Redis allows when memory is short.
+-- blocks Java clients. Requests with a place of rlockd extend the list themselves. The first
+-- write is a command that Redis allows when memory is short.
 local function set_time(lock, place, time)
   local times = times_of(lock)
-  call('pexpire', queue_of(lock), DAY_MS)
+  if not lease_of(place) then call('pexpire', queue_of(lock), DAY_MS) end
   call('pexpire', times, DAY_MS)
   if call('zadd', times, integer(time), place) == 1 then call('pexpire', times, DAY_MS) end
 end
