@@ -30,6 +30,7 @@ if lease.state == 'ended' then return leases.ended_reply(lease) end
 if records.is_other(lease, request) then return {'reused'} end
 local holds = leases.holds_of(lease)
 if not holds then return leases.lost_reply(lease, window_ms) end
+if lease.kind == 'read' then lib.restore.lease(lease, window_ms) end
 
 -- From here on neither the attempt that was granted nor this one is withdrawn, unless they are
 -- one.

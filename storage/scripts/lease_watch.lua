@@ -12,7 +12,7 @@
 --
 --   KEYS        for each lock of the lease
 --   timeout_ms  for which the lease is renewed; a read that is not renewed is visited three
---               times as often, because a Java reader may have shortened the lock
+--               times as often, because a Java reader may have shortened it
 --   window_ms   for which the token of an ended lease is known
 --
 -- Replies  renewed | waiting
@@ -35,8 +35,7 @@ if reply then return reply end
 if lease.watchdog ~= '1' then
   if left <= 0 then return {'ends', tonumber(timeout_ms)} end
   if lease.kind ~= 'read' then return {'ends', left} end
-  local holder = lib.record.holder_of(lease)
-  for _, name in ipairs(lease.locks) do lib.readers.uphold(name, holder, left) end
+  lib.restore.lease(lease, window_ms)
   return {'ends', math.min(left, math.ceil(timeout_ms / 3))}
 end
 for i, name in ipairs(lease.locks) do

@@ -122,6 +122,16 @@ static const char WRITE[] =
     "  redis.call('pexpire', KEYS[1], redis.call('pttl', KEYS[1]) + ARGV[2]) return false end "
     "return redis.call('pttl', KEYS[1])";
 
+static const char RENEW_READS[] =
+    "if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then return 0 end "
+    "redis.call('pexpire', KEYS[1], ARGV[2]) "
+    "for _, field in ipairs(redis.call('hkeys', KEYS[1])) do "
+    "  for i = tonumber(redis.call('hget', KEYS[1], field)) or 0, 1, -1 do "
+    "    redis.call('pexpire', KEYS[3] .. ':' .. field .. ':rwlock_timeout:' .. i, ARGV[2]) "
+    "  end "
+    "end "
+    "return 1";
+
 static const char END_READ[] =
     "local mode = redis.call('hget', KEYS[1], 'mode') "
     "if not mode then redis.call('publish', KEYS[2], '0') return false end "
@@ -184,6 +194,12 @@ long long redisson_write(struct redis *redis, const char *lock, const char *hold
                          int lease_ms)
 {
     return java(redis, WRITE, lock, holder, lease_ms);
+}
+
+void redisson_renew_reads(struct redis *redis, const char *lock, const char *holder,
+                          int timeout_ms)
+{
+    assert_int_equal(java(redis, RENEW_READS, lock, holder, timeout_ms), 1);
 }
 
 long long redisson_end_read(struct redis *redis, const char *lock, const char *holder)

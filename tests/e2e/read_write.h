@@ -40,6 +40,9 @@ long long redisson_read(struct redis *redis, const char *lock, const char *holde
                         int lease_ms);
 long long redisson_write(struct redis *redis, const char *lock, const char *holder,
                          int lease_ms);
+/* The watchdog of Redisson before 4.4, which sets the times of all reads of the lock. */
+void redisson_renew_reads(struct redis *redis, const char *lock, const char *holder,
+                          int timeout_ms);
 long long redisson_end_read(struct redis *redis, const char *lock, const char *holder);
 long long redisson_end_write(struct redis *redis, const char *lock, const char *holder,
                              int lease_ms);

@@ -215,6 +215,25 @@ static void test_java_readers_and_ours(struct world *w)
     assert_true(redis_has(w->redis, lock));
 }
 
+/* A read without a session gets its time back from whoever asks for the lock. */
+static void test_javas_watchdog_and_our_reads(struct world *w)
+{
+    const char *lock = "java-renews", *kinds[] = {"write", "read&ttl_ms=1000"};
+    const char *token = rw_hold(w->a, lock, "read&ttl_ms=60000");
+    const char *field = rw_field(w->a, lock, token);
+
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(redisson_read(w->redis, lock, JAVA_HOLDER, 30000), JAVA_NIL);
+        redisson_renew_reads(w->redis, lock, JAVA_HOLDER, 30000);
+        assert_int_equal(redisson_end_read(w->redis, lock, JAVA_HOLDER), 0);
+        assert_in_range(redis_int(w->redis, "PTTL %s", lock), 1, 30000);
+        rw_put(w->b, lock, token_new(w), kinds[i]);
+        assert_in_range(rw_read_left(w->redis, lock, field, 1), 40000, 60000);
+        assert_in_range(redis_int(w->redis, "PTTL %s", lock), 40000, 60000);
+    }
+    expect_status(lock_release(w->b, lock, token), 200);
+}
+
 /* Java waits for the messages of its own layout. */
 static void test_java_is_told(struct world *w)
 {
@@ -473,6 +492,7 @@ int main(void)
         E2E_TEST(test_a_java_writer),
         E2E_TEST(test_a_java_writer_is_no_grant),
         E2E_TEST(test_java_readers_and_ours),
+        E2E_TEST(test_javas_watchdog_and_our_reads),
         E2E_TEST(test_java_is_told),
         E2E_TEST(test_a_java_downgrade),
         E2E_TEST(test_java_forces_ours_out),

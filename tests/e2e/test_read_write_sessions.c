@@ -157,6 +157,26 @@ static void test_patch_and_the_watchdog(struct world *w)
     expect_loss(keep_alive(w->a, &s, NULL), "rws-care", "expired");
 }
 
+/* A Java client before 4.4 renews its read, reads no more, and leaves every read with its time.
+ */
+static void test_javas_watchdog_shortens_no_read(struct world *w)
+{
+    struct session s = session_new(w->a, NULL);
+    const char *field = text(w, "%s:me", s.id);
+
+    rw_own(w->a, &s, "rws-java", "read&ttl_ms=60000");
+    rw_own(w->b, &s, "rws-java", "read&ttl_ms=90000");
+    assert_int_equal(redisson_read(w->redis, "rws-java", JAVA_HOLDER, 30000), JAVA_NIL);
+    redisson_renew_reads(w->redis, "rws-java", JAVA_HOLDER, 30000);
+    assert_int_equal(redisson_end_read(w->redis, "rws-java", JAVA_HOLDER), 0);
+    wait_until(rw_read_left(w->redis, "rws-java", field, 1) > 40000 &&
+                   rw_read_left(w->redis, "rws-java", field, 2) > 70000 &&
+                   redis_int(w->redis, "PTTL rws-java") > 70000,
+               2 * watchdog_ms());
+    assert_true(rw_read_left(w->redis, "rws-java", field, 1) <= 60000);
+    assert_true(redis_int(w->redis, "PTTL rws-java") <= 90000);
+}
+
 /* Front ends come and go. */
 static void test_a_front_end_is_killed(struct world *w)
 {
@@ -203,6 +223,7 @@ int main(void)
         E2E_TEST(test_losses_are_told),
         E2E_TEST(test_a_write_ends_beside_its_reads),
         E2E_TEST(test_patch_and_the_watchdog),
+        E2E_TEST(test_javas_watchdog_shortens_no_read),
         E2E_TEST(test_a_front_end_is_killed),
         E2E_TEST(test_what_is_not_claimed),
     };

@@ -65,6 +65,56 @@ static void a_java_reader_does_not_shorten_another_read(void **state)
     expect_lasts("jobs", 600000);
 }
 
+/* Before 4.4 Redisson sets the TTL of all reads of the lock to that of its own. */
+static void java_renews(const char *read)
+{
+    expect_command("1", text("PEXPIRE %s 30000", read));
+    command("PEXPIRE jobs 30000");
+}
+
+static void expect_restored(const char *read)
+{
+    expect_lasts(read, 600000);
+    expect_lasts("jobs", 600000);
+    java_renews(read);
+}
+
+static void a_java_reader_does_not_shorten_the_read_itself(void **state)
+{
+    const char *read = READ(A ":0", "1");
+
+    (void)state;
+    token_of(reads(.id = A, .ttl = "600000"));
+    java_renews(read);
+    expect(writes(.id = B), "[busy, *]");
+    expect_restored(read);
+    token_of(reads(.id = C));
+    expect_restored(read);
+    expect(run(SCRIPT_LEASE_WATCH, KEYS("jobs", RECORD(A)), ARGS(A, "30000", WINDOW)),
+           "[ends, 10000]");
+    expect_restored(read);
+    expect(reads(.id = A, .ttl = "600000", .attempt = "r.2"), "[held, *]");
+    expect_restored(read);
+    /* A read that has ended stays so. */
+    command(text("DEL %s", read));
+    expect(writes(.id = B), "[busy, *]");
+    expect_command("0", text("EXISTS %s", read));
+}
+
+static void the_reads_of_an_owner_are_not_shortened(void **state)
+{
+    const char *reads_of_it[] = {READ(SID ":me", "1"), READ(SID ":me", "2")};
+
+    (void)state;
+    token_of(reads(.id = A, .session = SID, .owner = "me", .ttl = "20000"));
+    reads(.id = C, .session = SID, .owner = "me", .ttl = "600000");
+    for (int i = 0; i < 2; i++)
+        java_renews(reads_of_it[i]);
+    expect(writes(.id = B), "[busy, *]");
+    expect_lasts(reads_of_it[0], 30000);
+    expect_restored(reads_of_it[1]);
+}
+
 /* The reads of a RedissonMultiLock last longer than its lease. */
 static void a_java_read_prolongs_nothing(void **state)
 {
@@ -387,6 +437,8 @@ int main(void)
         SCRIPT_TEST(readers_share),
         SCRIPT_TEST(the_counter_outlasts_a_long_read),
         SCRIPT_TEST(a_java_reader_does_not_shorten_another_read),
+        SCRIPT_TEST(a_java_reader_does_not_shorten_the_read_itself),
+        SCRIPT_TEST(the_reads_of_an_owner_are_not_shortened),
         SCRIPT_TEST(a_java_read_prolongs_nothing),
         SCRIPT_TEST(an_owner_that_writes_may_read),
         SCRIPT_TEST(reads_of_an_owner),

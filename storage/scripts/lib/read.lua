@@ -117,6 +117,6 @@ end
 
 return {
   is_held = is_held, release = release, field_removed = field_removed, extend = extend,
-  set_ttl = set_ttl, left = left, clear = clear, wake = readers.wake,
+  set_ttl = set_ttl, left = left, number_of = number_of, clear = clear, wake = readers.wake,
   field_end = ''
 }

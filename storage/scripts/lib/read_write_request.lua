@@ -4,9 +4,6 @@ local keys, readers, holder_of = lib.keys, lib.readers, lib.record.holder_of
 -- The largest number of reads of one owner on a lock: scripts look at all of them.
 local OWNER_READS_MAX = 100
 
--- The number of reads of one reader that are looked at for the longest read.
-local UPHOLDING_MAX = 10
-
 local function busy(lock, field, mode, number)
   return lib.holder.busy_with(call('pttl', lock), lock, field, mode, number)
 end
@@ -41,12 +38,10 @@ end
 -- the hash have expired, and the lock is free. When there are more readers than one call looks
 -- at, the expired readers are removed, and the last reader blocks the request until the next
 -- call.
-local function living_reader(lock, some)
+local function living_reader(lock, some, window)
   local living
   for _, one in ipairs(some) do
-    local left = readers.reads_left(lock, one[1], math.min(one[2], UPHOLDING_MAX))
-    readers.uphold(lock, one[1], left)
-    if left > 0 then living = one[1] end
+    if lib.restore.some(lock, one[1], one[2], window) > 0 then living = one[1] end
   end
   if living then return living end
   local fields, is_all = readers.fields_of(lock)
@@ -91,20 +86,20 @@ local function refusal(request, lock, number)
   if own and readers.reads_left(lock, own, call('hget', lock, own) or 0, 1) > 0 then
     return {'upgrade'}
   end
-  local reader = living_reader(lock, some)
+  local reader = living_reader(lock, some, request.window)
   if not reader then return nil, {some = some, is_dead = true} end
   return busy(lock, reader, 'read', number)
 end
 
 -- Removes the reader's ended reads from its count, and a few expired readers from the lock:
 -- otherwise both would pile up while readers come all the time.
-local function tidy(lock, holder, some)
+local function tidy(lock, holder, some, window)
   readers.drop_ended(lock, holder)
   for _, one in ipairs(some) do
     if not readers.is_writer(one[1]) and one[1] ~= holder then
-      local left = readers.reads_left(lock, one[1], one[2], 1)
+      local left = lib.restore.some(lock, one[1], one[2], window)
+      if left == 0 then left = readers.reads_left(lock, one[1], one[2], 1) end
       readers.drop_if_dead(lock, one[1], left)
-      readers.uphold(lock, one[1], left)
     end
   end
 end
@@ -115,7 +110,7 @@ local function take(request, lock, found)
   local holder, kind, ttl, count, left = holder_of(request), request.kind, request.ttl, 1, -2
   if found.is_dead then call('del', lock) end
   if found.some then
-    if kind == 'read' then tidy(lock, holder, found.some) end
+    if kind == 'read' then tidy(lock, holder, found.some, request.window) end
     left = call('pttl', lock)
     if left == -2 then call('hset', lock, 'mode', kind) end
     count = call('hincrby', lock, holder, 1)

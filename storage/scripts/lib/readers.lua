@@ -211,5 +211,5 @@ return {
   publish_free = publish_free, wake = wake, reads_left = reads_left, get_many = get_many,
   count_of = count_of, drop_ended = drop_ended, token_of = token_of,
   drop_if_dead = drop_if_dead, fields_of = fields_of, longest = longest,
-  some_holders = some_holders, uphold = uphold, hold_ended = hold_ended
+  some_holders = some_holders, uphold = uphold, hold_ended = hold_ended, DRIFT_MS = DRIFT_MS
 }
