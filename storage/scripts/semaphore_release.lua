@@ -30,7 +30,7 @@ if (free or 0) + permits > tonumber(permits_max) then return {'too-large', free}
 call('zrem', waiters, '')
 local total = call('incrby', counter, permits)
 -- A semaphore may owe permits; Redisson's listeners want a positive number.
-if total > 0 then call('publish', channel, integer(total)) end
+if total > 0 then call('publish', channel, lib.number.java_int(total)) end
 if idempotency then
   counters.remember(idempotency, asked, '', permits, integer(total), window_ms)
 end

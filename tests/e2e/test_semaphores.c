@@ -133,6 +133,20 @@ static void test_layout(struct world *w)
     assert_true(redis_int(w->redis, "PTTL timed") > 50000);
 }
 
+/* Java's listeners read the message as an int, and fail for a negative number. */
+static void test_more_permits_than_java_counts(struct world *w)
+{
+    struct listener *java = listener_start(w->redis, "redisson_sc:{huge}");
+    struct reply *r = counter_send(w->a, "PUT", "semaphores/huge?permits=2147483647", NULL);
+
+    expect_status(r, 201);
+    assert_string_equal(listener_next(java, SOON_MS), "2147483647");
+    r = counter_send(w->a, "POST", "semaphores/huge/release?permits=5", NULL);
+    expect_int(r, "available", INT64_C(2147483652));
+    assert_string_equal(listener_next(java, SOON_MS), "2147483647");
+    assert_true(permits_in(w, "huge") == INT64_C(2147483652));
+}
+
 static void test_java_releases_to_a_waiter(struct world *w)
 {
     struct call *call;
@@ -443,6 +457,7 @@ int main(void)
         E2E_TEST(test_operations),
         E2E_TEST(test_missing),
         E2E_TEST(test_layout),
+        E2E_TEST(test_more_permits_than_java_counts),
         E2E_TEST(test_java_releases_to_a_waiter),
         E2E_TEST(test_java_waits_for_a_release),
         E2E_TEST(test_one_release_serves_many),

@@ -174,6 +174,18 @@ static void a_semaphore_and_a_latch(void **state)
            "[busy, 2, 1]");
 }
 
+/* Java's listeners read the message as an int, and fail for a negative number. */
+static void more_permits_than_java_counts(void **state)
+{
+    (void)state;
+    command("SET jobs 3000000000");
+    acquire(A, "w.1", "0", "");
+    listen_to(SEMAPHORE_CHANNEL);
+    expect(release(A), "[released, 0, ]");
+    assert_string_equal(next_message(), SEMAPHORE_CHANNEL " 2147483647");
+    expect_command("3000000000", "GET jobs");
+}
+
 static void take_two(void)
 {
     expect(run(SCRIPT_SEMAPHORE_ACQUIRE, KEYS("jobs", TIMEOUTS, WAITERS, IDEMPOTENCY("k")),
@@ -476,6 +488,7 @@ int main(void)
         SCRIPT_TEST(a_permit_is_lost_or_withdrawn),
         SCRIPT_TEST(a_permit_is_watched_from_its_session),
         SCRIPT_TEST(a_semaphore_and_a_latch),
+        SCRIPT_TEST(more_permits_than_java_counts),
         SCRIPT_TEST(an_effect_that_ends_just_now_is_not_kept),
         SCRIPT_TEST(a_semaphore_that_is_gone_stays_gone),
         SCRIPT_TEST(a_semaphore_and_a_latch_have_so_many_waiters),

@@ -15,7 +15,7 @@ end
 local function add_free(semaphore, count)
   local total = try('incrby', semaphore, count)
   if type(total) == 'number' and total > 0 then -- else the key is no semaphore any more
-    call('publish', keys.companion('redisson_sc', semaphore), number.integer(total))
+    call('publish', keys.companion('redisson_sc', semaphore), number.java_int(total))
   end
 end
 
