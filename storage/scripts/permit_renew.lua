@@ -37,9 +37,10 @@ local text = lib.record.format(lease, 1)
 call('set', record, text, 'px', ttl_ms + window_ms)
 permits.reclaim(semaphore, timeouts, now)
 free = counter.read(semaphore) or 0
--- Waiters sleep for as long as permits were to last, and take no number below 1.
+-- Waiters sleep for as long as permits were to last. A Java client wakes as many of its threads
+-- as the message says.
 if tonumber(ttl_ms) < left then
   local channel = lib.keys.companion('redisson_sc', semaphore)
-  call('publish', channel, number.integer(math.max(free, 1)))
+  call('publish', channel, number.java_int(math.max(free, 1000)))
 end
 return {'held', 0, tonumber(ttl_ms), text, free}

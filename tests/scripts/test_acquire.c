@@ -195,6 +195,21 @@ static void a_record_tells_so_many_requests_apart(void **state)
     expect_command("1", "EXISTS " RECORD(B)); /* until its time is over */
 }
 
+/* Java's 0 wakes one thread, its 1 all that sleep; a thread that is about to sleep finds the 0.
+ */
+static void a_shorter_time_wakes_all(void **state)
+{
+    (void)state;
+    ask(.id = A);
+    listen_to(CHANNEL);
+    expect(lock_renew(A, "40000"), "[held, *]");
+    assert_null(next_message());
+    expect(lock_renew(A, "10000"), "[held, *]");
+    assert_string_equal(next_message(), CHANNEL " 1");
+    assert_string_equal(next_message(), CHANNEL " 0");
+    assert_null(next_message());
+}
+
 /* Any client of Redis may write the keys beside a lock: what was done is answered as done. */
 static void other_types_beside_a_lock_stop_nothing(void **state)
 {
@@ -518,6 +533,7 @@ int main(void)
         SCRIPT_TEST(a_waiter_stands_in_line),
         SCRIPT_TEST(the_last_of_many_requests_waits_on),
         SCRIPT_TEST(a_record_tells_so_many_requests_apart),
+        SCRIPT_TEST(a_shorter_time_wakes_all),
         SCRIPT_TEST(other_types_beside_a_lock_stop_nothing),
         SCRIPT_TEST(a_spent_token_is_small),
         SCRIPT_TEST(a_lock_has_so_many_waiters),

@@ -65,6 +65,21 @@ static void a_java_reader_does_not_shorten_another_read(void **state)
     expect_lasts("jobs", 600000);
 }
 
+/* Waiters sleep for as long as the lock was to last. */
+static void a_shorter_time_wakes_all(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        command("FLUSHALL");
+        token_of(i ? writes(.id = A) : reads(.id = A));
+        listen_to(RW_CHANNEL);
+        expect(lock_renew(A, "10000"), "[held, *]");
+        assert_string_equal(next_message(), RW_CHANNEL " 1");
+        assert_string_equal(next_message(), RW_CHANNEL " 0");
+        assert_null(next_message());
+    }
+}
+
 /* Before 4.4 Redisson sets the TTL of all reads of the lock to that of its own. */
 static void java_renews(const char *read)
 {
@@ -436,6 +451,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCRIPT_TEST(readers_share),
         SCRIPT_TEST(the_counter_outlasts_a_long_read),
+        SCRIPT_TEST(a_shorter_time_wakes_all),
         SCRIPT_TEST(a_java_reader_does_not_shorten_another_read),
         SCRIPT_TEST(a_java_reader_does_not_shorten_the_read_itself),
         SCRIPT_TEST(the_reads_of_an_owner_are_not_shortened),

@@ -15,7 +15,9 @@
 --   left(lease, lock)                   ms that the lease has left; negative: no TTL
 --   clear(lease, lock)                  removes what is left of a lease that was lost; nil:
 --                                       nothing is. May raise an error as is_held() may
---   wake(lock, is_held)                 tells a waiter that it may try again
+--   wake(lock)                          tells a waiter that it may try again
+--   wake_shorter(lock)                  tells all waiters that the lease, which holds, got
+--                                       shorter; nil: wake() does
 --   leave_queue(lease, lock)            takes the lease out of a queue of its kind; nil: there
 --                                       is none beside the waiters that every lock has
 --   place_ms                            how long a place lasts without a request; nil: no
@@ -63,17 +65,26 @@ local function set_ttl(lease, lock, ttl, holds)
   call('pexpire', lock, lib.number.integer(time))
   owner.extend(lease, lock, lib.number.integer(time))
   -- Waiters sleep for as long as the lock was to last.
-  if time < remaining then lib[lease.kind].wake(lock, true) end
+  local kind = lib[lease.kind]
+  if time < remaining then (kind.wake_shorter or kind.wake)(lock) end
 end
 
 local function left(_, lock) return call('pttl', lock) end
 
-local function wake(lock)
-  call('publish', keys.companion('redisson_lock__channel', lock), '0')
+local function publish(lock, message)
+  call('publish', keys.companion('redisson_lock__channel', lock), message)
+end
+
+local function wake(lock) publish(lock, '0') end
+
+-- A Java client wakes one of its threads at a 0, and at a 1 all that sleep by then.
+local function wake_shorter(lock)
+  publish(lock, '1')
+  wake(lock)
 end
 
 return {
   is_held = is_held, release = release, field_removed = field_removed, extend = extend,
-  set_ttl = set_ttl, left = left, wake = wake,
+  set_ttl = set_ttl, left = left, wake = wake, wake_shorter = wake_shorter,
   field_end = ''
 }

@@ -94,7 +94,7 @@ local function set_ttl(lease, lock, ttl)
     local longest, has_writer, is_all = readers.longest(lock)
     if has_writer or not is_all or longest >= left - 1 then return end
     call('pexpire', lock, longest)
-    readers.wake(lock) -- waiters sleep for as long as the lock was to last
+    readers.publish_free(lock, '1') -- waiters sleep for as long as the lock was to last
   end
 end
 

@@ -22,8 +22,10 @@ end
 
 local function wake(lock) lib.readers.wake(lock) end
 
+local function wake_shorter(lock) lib.readers.publish_free(lock, '1') end
+
 return {
   is_held = lock_kind.is_held, release = release, field_removed = lock_kind.field_removed,
   extend = lock_kind.extend, set_ttl = set_ttl, left = lock_kind.left,
-  wake = wake, field_end = ':write'
+  wake = wake, wake_shorter = wake_shorter, field_end = ':write'
 }
