@@ -113,7 +113,7 @@ if reply then return reply end
 local remaining = call('pttl', lock)
 if remaining == -2 then
   reply = requests.refusal(request)
-  if not reply and not lib.fair_queue.is_empty(lock) then reply = {'wrong-kind'} end
+  if not reply and not lib.fair_empty.is_empty(lock) then reply = {'wrong-kind'} end
   return reply and requests.refuse(request, reply) or grant()
 end
 

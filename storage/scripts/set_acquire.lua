@@ -29,7 +29,7 @@ local plain = {}
 function plain.refusal(_, lock, number)
   local remaining = call('pttl', lock)
   if remaining == -2 then
-    return not lib.fair_queue.is_empty(lock) and {'wrong-kind'} or nil, {}
+    return not lib.fair_empty.is_empty(lock) and {'wrong-kind'} or nil, {}
   end
   local field, holds, kind, text = lib.holder.only(lock)
   if not field or kind == 'fair' then return {'wrong-kind'} end

@@ -195,13 +195,6 @@ local function head_of(lock, now, is_free, spared)
   end
 end
 
--- Whether no client waits in a queue of that name. Places whose requests may be on their way
--- back to a Redis that was away are not touched.
-local function is_empty(lock)
-  local count, now = length(lock), lib.number.epoch_ms()
-  return count == 0 or count and not head_of(lock, now - PLACE_MS, false, 0)
-end
-
 -- Ms after which a dead waiter is taken out of the queue.
 local function place_left(lock, place, now)
   local time = kept_until(lock, place) or call('zscore', times_of(lock), place)
@@ -322,7 +315,7 @@ end
 
 return {
   PLACE_MS = PLACE_MS, places_of = places_of, length = length, extend_keys = extend_keys,
-  take = take, give_up_head = give_up_head, head_of = head_of, is_empty = is_empty,
+  take = take, give_up_head = give_up_head, head_of = head_of,
   place_left = place_left, call_waiter = call_waiter, call_head = call_head,
   outlast = outlast, publish_end = publish_end, visit = visit, join = join, leave = leave
 }

@@ -70,7 +70,7 @@ local function refusal(request, lock, number)
   local mode = try('hget', lock, 'mode')
   if type(mode) == 'table' then return {'wrong-kind'} end
   if not mode then
-    local is_free = call('exists', lock) == 0 and lib.fair_queue.is_empty(lock)
+    local is_free = call('exists', lock) == 0 and lib.fair_empty.is_empty(lock)
     return not is_free and {'wrong-kind'} or nil, {}
   end
   local some = readers.some_holders(lock, mode)

@@ -69,7 +69,7 @@ local function token_text(number) return string.format('%.0f', number) end
 local function plain_refusal(lock, number)
   local remaining = call('pttl', lock)
   if remaining == -2 then
-    return not lib.fair_queue.is_empty(lock) and {'wrong-kind', number} or nil
+    return not lib.fair_empty.is_empty(lock) and {'wrong-kind', number} or nil
   end
   local field, holds, kind, text = lib.holder.only(lock)
   if not field or kind == 'fair' then return {'wrong-kind', number} end
