@@ -2,6 +2,7 @@
 #include "handlers/counters.h"
 #include "handlers/routes.h"
 #include "server/http/request.h"
+#include "storage/lease/withdraw.h"
 
 /* {"semaphore": …, "available": n} */
 static json_t *available_json(const struct lease_request *request,
@@ -98,6 +99,9 @@ static void on_drained(void *arg, const struct counter_result *result)
     struct lease_request *request = arg;
 
     request->granted = result->outcome == COUNTER_GRANTED;
+    /* As an acquisition: nobody is told of the permits, and without a key nobody can ask. */
+    if (result->outcome == COUNTER_FAILED && call_is_unknown(result->failure))
+        lease_withdraw(request->context->store, &request->lease, WITHDRAW_PLACE);
     if (request->granted || result->outcome == COUNTER_REPLAYED)
         reply_moved(request, "drained", result);
     else

@@ -193,6 +193,34 @@ static void test_a_told_grant_stays(struct world *w)
     stays_true(counter_value(w->redis, "told") == 1, 1200);
 }
 
+/* The answer to a drain was lost, whether or not anybody still waits for it. */
+static void check_lost_drain(struct world *w, const char *key, bool hang_up)
+{
+    struct slow slow = slow_start(w);
+    const char *name = text(w, "drained-%d%d", key != NULL, hang_up);
+    struct call *call;
+
+    make(w, name, 3);
+    /* Redis has the script: no answer that it does not know it is lost. */
+    expect_status(counter_send(w->a, "POST", "semaphores/drained/drain", NULL), 200);
+    proxy_set(slow.proxy, PROXY_DROP_REPLIES);
+    call = counter_call(slow.fe, "POST", text(w, "semaphores/%s/drain", name), key);
+    wait_until(counter_value(w->redis, name) == 0, 3000);
+    if (hang_up)
+        call_hang_up(call);
+    else
+        expect_problem(call_await(call, 9000), 503, "redis-unavailable");
+    proxy_set(slow.proxy, PROXY_PASS);
+    wait_until(counter_value(w->redis, name) == 3, 9000);
+}
+
+static void test_a_lost_drain_is_undone(struct world *w)
+{
+    check_lost_drain(w, NULL, false);
+    check_lost_drain(w, token_new(w), false);
+    check_lost_drain(w, token_new(w), true);
+}
+
 /* Redis did it and its answer was lost: the same request again tells what came of it. */
 static void test_a_lost_answer(struct world *w)
 {
@@ -258,6 +286,7 @@ int main(void)
         E2E_TEST(test_a_waiter_that_left_leaves_no_key),
         E2E_TEST(test_an_unanswered_grant_is_undone),
         E2E_TEST(test_a_told_grant_stays),
+        E2E_TEST(test_a_lost_drain_is_undone),
         E2E_TEST(test_a_lost_answer),
         E2E_TEST(test_the_window_ends),
     };

@@ -1,6 +1,7 @@
 /* --sync-replicas: nobody is told of what too few replicas have. */
 #include <signal.h>
 
+#include "counters.h"
 #include "harness_session.h"
 #include "sentinel.h"
 
@@ -140,6 +141,25 @@ static void test_grant_is_withdrawn(struct world *w)
     wait_until(front_metric(g.fe, "rlockd_pending_withdrawals", NULL) == 0, 3000);
 }
 
+/* Nobody was told of the permits, and without a key nobody can ask for them again. */
+static void test_drain_is_withdrawn(struct world *w)
+{
+    struct group g = group_start(w, "1");
+    const char *key = token_new(w);
+
+    expect_status(counter_send(g.fe, "PUT", "semaphores/drained?permits=5", NULL), 201);
+    freeze(&g, 2);
+    expect_not_replicated(counter_send(g.fe, "POST", "semaphores/drained/drain", NULL));
+    wait_until(counter_value(g.master, "drained") == 5, 3000);
+    expect_not_replicated(counter_send(g.fe, "POST", "semaphores/drained/drain", key));
+    thaw(&g, 2);
+    struct reply *r = counter_send(g.fe, "POST", "semaphores/drained/drain", key);
+    expect_status(r, 200);
+    expect_int(r, "permits", 5);
+    wait_until(front_metric(g.fe, "rlockd_pending_withdrawals", NULL) == 0, 3000);
+    stays_true(counter_value(g.master, "drained") == 0, 700);
+}
+
 /* What was done is done, and the same request says so when the replicas are back. */
 static void test_renewals_and_releases_are_unknown(struct world *w)
 {
@@ -243,6 +263,7 @@ int main(void)
         E2E_TEST(test_fewer_than_asked_for),
         E2E_TEST(test_master_becomes_replica),
         E2E_TEST(test_grant_is_withdrawn),
+        E2E_TEST(test_drain_is_withdrawn),
         E2E_TEST(test_renewals_and_releases_are_unknown),
         E2E_TEST(test_force_is_in_the_audit_trail),
         E2E_TEST(test_waiters_wait_on),
