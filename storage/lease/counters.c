@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "storage/lease/families.h"
+#include "storage/lease/quarantine.h"
 #include "storage/store/store.h"
 #include "storage/store/store_call.h"
 #include "storage/store/reply_word.h"
@@ -248,6 +249,10 @@ void semaphore_try(struct store *store, const struct lease *request,
 void semaphore_drain(struct store *store, const struct lease *request, counter_done *done,
                      void *arg)
 {
+    if (store_quarantine_ms(store, lease_name(request)) > 0) {
+        drain_hold_back(store, done, arg);
+        return;
+    }
     struct store_call *call = call_begin(store, SCRIPT_SEMAPHORE_DRAIN);
 
     fill_request_keys(call, request);

@@ -27,7 +27,7 @@ void counter_delete(struct store *store, enum object_kind kind, const char *name
 void semaphore_get(struct store *store, const char *name, counter_done *done, void *arg);
 
 /* COUNTER_GRANTED or COUNTER_REPLAYED, with `value` and `permits`. lease_withdraw() gives them
- * back. */
+ * back. In a quarantine COUNTER_FAILED, without asking Redis. */
 void semaphore_drain(struct store *store, const struct lease *request, counter_done *done,
                      void *arg);
 /* COUNTER_RELEASED or COUNTER_REPLAYED, with `value` and `permits`; COUNTER_TOO_LARGE; without

@@ -12,6 +12,7 @@ struct held_back {
     struct held_back *prev, *next;
     enum kind_family family;
     attempt_done *done;
+    counter_done *drained; /* instead of `done` */
     void *arg;
 };
 
@@ -29,6 +30,10 @@ static void refuse(const struct held_back *held_back)
                                                   .failure = CALL_QUARANTINE};
     struct attempt_result result = {.outcome = TRY_NOT_EXECUTED, .remaining_ms = -1};
 
+    if (held_back->drained != NULL) {
+        held_back->drained(held_back->arg, &counter);
+        return;
+    }
     if (held_back->family == FAMILY_SEMAPHORE)
         result.counter = &counter;
     else
@@ -67,15 +72,30 @@ static void quarantine_release(void *part)
 static const struct store_part quarantines = {
     .size = sizeof(struct quarantine), .init = quarantine_init, .release = quarantine_release};
 
-void attempt_hold_back(struct store *store, const struct lease *lease, attempt_done *done,
-                       void *arg)
+/* `what` is copied. */
+static void hold_back(struct store *store, const struct held_back *what)
 {
     struct quarantine *quarantine = store_part(store, &quarantines);
     struct held_back *held_back = malloc(sizeof(*held_back));
 
     assert(held_back != NULL);
-    *held_back = (struct held_back){
-        .family = kind_row(lease->kind)->family, .done = done, .arg = arg};
+    *held_back = *what;
     DL_APPEND(quarantine->held_back, held_back);
     timer_arm(loop_timers(quarantine->loop), &quarantine->refuse, 0);
+}
+
+void attempt_hold_back(struct store *store, const struct lease *lease, attempt_done *done,
+                       void *arg)
+{
+    const struct held_back what = {
+        .family = kind_row(lease->kind)->family, .done = done, .arg = arg};
+
+    hold_back(store, &what);
+}
+
+void drain_hold_back(struct store *store, counter_done *drained, void *arg)
+{
+    const struct held_back what = {.family = FAMILY_SEMAPHORE, .drained = drained, .arg = arg};
+
+    hold_back(store, &what);
 }

@@ -8,5 +8,7 @@
 /* TRY_NOT_EXECUTED, later. */
 void attempt_hold_back(struct store *store, const struct lease *lease, attempt_done *done,
                        void *arg);
+/* COUNTER_FAILED with CALL_QUARANTINE, later. */
+void drain_hold_back(struct store *store, counter_done *drained, void *arg);
 
 #endif

@@ -4,6 +4,7 @@
 -- ARGV attempt window_ms
 -- REPLY granted|replayed value permits
 -- sync yes
+-- grants yes
 --
 --   window_ms  for which the same request gives the same reply
 --

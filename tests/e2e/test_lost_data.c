@@ -1,5 +1,6 @@
 /* Redis that comes back without what it had: who is told what, and how long grants are held
  * back. */
+#include "counters.h"
 #include "harness_session.h"
 
 enum { RECOVER_MS = 8000, LONG_QUARANTINE_MS = 60000 };
@@ -217,6 +218,21 @@ static void test_every_kind_is_held_back(struct world *w)
     wait_until(redis_int(redis, "HLEN rlockd:session-leases:{%s}", s.id) == 1, 3000);
 }
 
+/* To drain is to acquire; permits are given back at any time. */
+static void test_permits_are_held_back(struct world *w)
+{
+    struct redis *redis = redis_start(w, NULL);
+    struct front *fe = start_quarantined(w, redis, LONG_QUARANTINE_MS);
+
+    expect_status(counter_send(fe, "PUT", "semaphores/q?permits=5", NULL), 201);
+    expect_quarantine(w, counter_send(fe, "POST", "semaphores/q/acquire", NULL));
+    expect_quarantine(w, counter_send(fe, "POST", "semaphores/q/drain", NULL));
+    expect_quarantine(w, counter_send(fe, "POST", "semaphores/q/drain", token_new(w)));
+    expect_status(counter_send(fe, "POST", "semaphores/q/release", NULL), 200);
+    assert_int_equal(counter_value(redis, "q"), 6);
+    assert_int_equal(json_array_size(redis_keys(redis, "rlockd:idempotency:")), 0);
+}
+
 int main(void)
 {
     static const struct e2e_test tests[] = {
@@ -228,6 +244,7 @@ int main(void)
         E2E_TEST(test_first_start),
         E2E_TEST(test_grants_are_held_back),
         E2E_TEST(test_every_kind_is_held_back),
+        E2E_TEST(test_permits_are_held_back),
     };
     struct e2e_plan plan = {.name = "lost_data", E2E_TESTS(tests), .without_redis = true};
 
