@@ -98,14 +98,29 @@ void counter_reply_busy(struct lease_request *request, int64_t available, const 
     problem_reply(request->http, PROBLEM_LOCKED, body, "%s", detail);
 }
 
+/* Of a request without a key: a release or count-down would be done twice, but a GET, PUT or
+ * DELETE does the same again. */
+static void reply_unknown_without_key(struct lease_request *request, enum call_outcome failure)
+{
+    json_t *members = json_pack("{s:s}", "outcome", "unknown");
+    const char *why = "Redis did not answer";
+
+    if (failure == CALL_NOT_REPLICATED) {
+        json_object_set_new(members, "reason", json_string("not-replicated"));
+        why = "too few replicas have confirmed the change, which a failover may undo";
+    }
+    problem_reply(request->http, PROBLEM_REDIS_UNAVAILABLE, members, "%s; %s", why,
+                  request->lease.unrepeatable
+                      ? "only requests with an Idempotency-Key are safe to repeat"
+                      : "the same request may be repeated");
+}
+
 static void reply_unknown(struct lease_request *request, enum call_outcome failure)
 {
-    if (request->lease.id[0] != '\0' || failure == CALL_NOT_REPLICATED)
+    if (request->lease.id[0] != '\0')
         reply_unavailable(request->http, failure);
     else
-        problem_reply(
-            request->http, PROBLEM_REDIS_UNAVAILABLE, json_pack("{s:s}", "outcome", "unknown"),
-            "Redis did not answer; only requests with an Idempotency-Key are safe to repeat");
+        reply_unknown_without_key(request, failure);
 }
 
 static void reply_failed(struct lease_request *request, enum call_outcome failure)

@@ -187,6 +187,7 @@ bool lease_request_key(struct lease_request *request, bool always)
 
     if (!request_token(request->http, HTTP_IDEMPOTENCY_KEY, "Idempotency-Key", false, key))
         return false;
+    request->lease.unrepeatable = key[0] == '\0';
     if (key[0] == '\0' && always)
         token_make(key);
     store_attempt_id(request->context->store, request->lease.attempt);

@@ -316,24 +316,34 @@ static void test_killed_redis(struct world *w)
     expect_status(call_await(call, SOON_MS), 200);
 }
 
-/* Only a request with a token is safe to repeat. */
+/* What changes a number is safe to repeat with a key only. */
 static void test_frozen_redis(struct world *w)
 {
+    static const char only_keyed[] = "only requests with an Idempotency-Key";
+    static const char same[] = "the same request may be repeated";
     struct redis *redis = redis_start(w, NULL);
     struct front *fe = front_start(w, "--redis", redis->url, NULL);
-    struct call *calls[2];
+    const struct {
+        const char *method, *path, *key, *detail;
+    } requests[] = {{"POST", "semaphores/frozen/release", NULL, only_keyed},
+                    {"POST", "latches/frozen-latch/count-down", NULL, only_keyed},
+                    {"POST", "semaphores/frozen/release", token_new(w), "with the same token"},
+                    {"GET", "semaphores/frozen", NULL, same},
+                    {"PUT", "semaphores/frozen?permits=1", NULL, same},
+                    {"DELETE", "semaphores/frozen", NULL, same},
+                    {"GET", "latches/frozen-latch", NULL, same},
+                    {"PUT", "permit-semaphores/frozen-permits?permits=1", NULL, same}};
+    struct call *calls[COUNT_OF(requests)];
 
     expect_status(counter_send(fe, "PUT", "semaphores/frozen?permits=1", NULL), 201);
     redis_freeze(redis);
-    calls[0] = counter_call(fe, "POST", "semaphores/frozen/release", NULL);
-    calls[1] = counter_call(fe, "POST", "semaphores/frozen/release", token_new(w));
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < COUNT_OF(requests); i++)
+        calls[i] = counter_call(fe, requests[i].method, requests[i].path, requests[i].key);
+    for (size_t i = 0; i < COUNT_OF(requests); i++) {
         struct reply *r = call_await(calls[i], 10000);
         expect_problem(r, 503, "redis-unavailable");
         expect_str(r, "outcome", "unknown");
-        expect_true(
-            r, strstr(reply_str(r, "detail"), i == 0 ? "only requests with an Idempotency-Key"
-                                                     : "with the same token") != NULL);
+        expect_true(r, strstr(reply_str(r, "detail"), requests[i].detail) != NULL);
     }
     redis_thaw(redis);
 }

@@ -160,6 +160,28 @@ static void test_drain_is_withdrawn(struct world *w)
     stays_true(counter_value(g.master, "drained") == 0, 700);
 }
 
+/* Without a key a repetition would give the permits once more. */
+static void test_who_may_repeat(struct world *w)
+{
+    struct group g = group_start(w, "1");
+    struct reply *r;
+
+    expect_status(counter_send(g.fe, "PUT", "semaphores/again?permits=5", NULL), 201);
+    expect_status(counter_send(g.fe, "PUT", "latches/again-latch?count=5", NULL), 201);
+    freeze(&g, 2);
+    expect_not_replicated(r = counter_send(g.fe, "POST", "semaphores/again/release", NULL));
+    assert_non_null(strstr(reply_str(r, "detail"), "only requests with an Idempotency-Key"));
+    expect_not_replicated(
+        r = counter_send(g.fe, "POST", "latches/again-latch/count-down", NULL));
+    assert_non_null(strstr(reply_str(r, "detail"), "only requests with an Idempotency-Key"));
+    expect_not_replicated(
+        r = counter_send(g.fe, "POST", "semaphores/again/release", token_new(w)));
+    assert_non_null(strstr(reply_str(r, "detail"), "repeat the request with the same token"));
+    expect_not_replicated(r = counter_send(g.fe, "DELETE", "semaphores/again", NULL));
+    assert_non_null(strstr(reply_str(r, "detail"), "the same request may be repeated"));
+    thaw(&g, 2);
+}
+
 /* What was done is done, and the same request says so when the replicas are back. */
 static void test_renewals_and_releases_are_unknown(struct world *w)
 {
@@ -264,6 +286,7 @@ int main(void)
         E2E_TEST(test_master_becomes_replica),
         E2E_TEST(test_grant_is_withdrawn),
         E2E_TEST(test_drain_is_withdrawn),
+        E2E_TEST(test_who_may_repeat),
         E2E_TEST(test_renewals_and_releases_are_unknown),
         E2E_TEST(test_force_is_in_the_audit_trail),
         E2E_TEST(test_waiters_wait_on),
