@@ -103,6 +103,9 @@ static void on_acquired(struct lease_request *request, const struct acquire_resu
         json_t *info = info_of(result->lease->holder);
         reply_retry_after(request->http, info, result->lease->remaining_ms);
         problem_reply(request->http, PROBLEM_LOCKED, info, "another holder has the lock");
+    } else if (result->outcome == TRY_REFUSED && result->lease->outcome == LEASE_WRONG_KIND) {
+        problem_reply(request->http, PROBLEM_STATE_OF_WRONG_KIND, NULL,
+                      "this name is in use in Redis as another kind of object");
     } else {
         lease_reply_acquired(request, result);
     }

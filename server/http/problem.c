@@ -28,6 +28,8 @@ static const struct problem_row problem_rows[PROBLEM_COUNT] = {
     [PROBLEM_TOO_LARGE] = {413, "too-large", "Body too large", NULL},
     [PROBLEM_UNSUPPORTED_MEDIA_TYPE] = {415, "unsupported-media-type", "Not JSON", NULL},
     [PROBLEM_TOKEN_REUSED] = {422, "token-reused", "Token used for something else", NULL},
+    [PROBLEM_STATE_OF_WRONG_KIND] = {422, "wrong-kind", "In use as another kind of object",
+                                     NULL},
     [PROBLEM_LOCKED] = {423, "locked", "Locked", "1"},
     [PROBLEM_DEADLOCK] = {423, "deadlock", "Deadlock", "1"},
     [PROBLEM_TOO_MANY_WAITERS] = {429, "too-many-waiters", "Too many waiters", "1"},

@@ -22,6 +22,8 @@ enum problem {
     PROBLEM_TOO_LARGE,
     PROBLEM_UNSUPPORTED_MEDIA_TYPE,
     PROBLEM_TOKEN_REUSED,
+    PROBLEM_STATE_OF_WRONG_KIND, /* PROBLEM_WRONG_KIND of Terraform, which takes every 409 for a
+                                    lock that is held */
     PROBLEM_LOCKED,
     PROBLEM_DEADLOCK,
     PROBLEM_TOO_MANY_WAITERS,

@@ -299,7 +299,7 @@ static void test_wrong_kind(struct world *w)
     expect_problem(lock_renew(w->a, "kind:string", token_new(w), NULL), 409, "wrong-kind");
     assert_string_equal(redis_str(w->redis, "GET kind:string"), "3");
     redis_ok(w->redis, "HSET terraform/kind a b");
-    expect_problem(terraform_lock(w, "kind", "1"), 409, "wrong-kind");
+    expect_problem(terraform_lock(w, "kind", "1"), 422, "wrong-kind");
     redis_ok(w->redis, "DEL terraform/kind");
     redis_ok(w->redis, "DEL kind:rw");
     redis_ok(w->redis, "DEL kind:string");

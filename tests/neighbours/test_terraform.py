@@ -153,6 +153,16 @@ def retries_while_redis_is_away(world, version, program):
     first.apply("two")
 
 
+@each_program
+def another_object_is_no_lock(world, _, program):
+    """A name in use as another kind of object is no lock that somebody holds, and no reason to
+    try again."""
+    name = f"kind-{uuid.uuid4().hex}"
+    read_lock(world, name)
+    output = project(world, program, name).apply("one", "-lock-timeout=120s", expect=1)
+    assert "422" in output and "already locked" not in output, output
+
+
 # --- by hand ---------------------------------------------------------------------------------
 
 def answers(world):
@@ -215,6 +225,23 @@ def other_holders(world):
     assert busy["Info"] == "by hand" and busy["Operation"] == "not by Terraform", busy
     expect(unlock(world, name, info(ID=busy["ID"])), 410)
     assert world.lock(f"terraform%2F{name}")["locked"]
+
+
+def read_lock(world, name):
+    expect(world.fronts[0].ask("PUT", f"/v1/locks/terraform%2F{name}",
+                               {"Lease-Token": str(uuid.uuid4())},
+                               {"kind": "read", "ttl_ms": 600000}), 201)
+
+
+def other_objects(world):
+    """LOCK of a name in use as another kind of object is neither 409 nor 423, which Terraform
+    takes for a lock that is held."""
+    name = f"kind-{uuid.uuid4().hex}"
+    read_lock(world, name)
+    for method in (LOCK, "POST"):
+        refused = expect(lock(world, name, info(), method=method), 422)
+        assert refused["type"] == "urn:rlockd:problem:wrong-kind", refused
+        assert refused["status"] == 422, refused
 
 
 def notes_like_a_lock_info(world):
