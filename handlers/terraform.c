@@ -9,6 +9,7 @@
 #include "handlers/locks_operator.h"
 #include "handlers/neighbours.h"
 #include "handlers/routes.h"
+#include "server/base/date.h"
 #include "server/base/text.h"
 #include "server/http/problem.h"
 
@@ -60,6 +61,22 @@ static void set_text(json_t *json, const char *member, const char *text)
         json_object_set_new(json, member, json_string(text));
 }
 
+/* Whether Go takes the text for a time: it knows neither small letters nor leap seconds, and at
+ * any other text gives up the whole answer. */
+static bool is_time(const char *text)
+{
+    enum { SECOND = sizeof("2027-01-31T12:00:") - 1 };
+    int64_t seconds;
+
+    return date_parse(text, &seconds) && strpbrk(text, "tz") == NULL && text[SECOND] != '6';
+}
+
+static bool is_shown(const char *member, const json_t *value)
+{
+    return json_is_string(value) &&
+           (strcmp(member, "Created") != 0 || is_time(json_string_value(value)));
+}
+
 /* The LockInfo in a note. Any client may write a note: only the texts of a LockInfo are taken,
  * since they become members of the answer. NULL: there is none. */
 static json_t *info_in(const char *note)
@@ -70,7 +87,7 @@ static json_t *info_in(const char *note)
         info = json_object();
     for (size_t i = 0; i < sizeof(info_members) / sizeof(info_members[0]); i++) {
         json_t *value = json_object_get(found, info_members[i]);
-        if (info != NULL && json_is_string(value))
+        if (info != NULL && is_shown(info_members[i], value))
             json_object_set(info, info_members[i], value);
     }
     json_decref(found);

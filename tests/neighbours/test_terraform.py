@@ -163,6 +163,18 @@ def another_object_is_no_lock(world, _, program):
     assert "422" in output and "already locked" not in output, output
 
 
+@each_program
+def note_with_an_odd_time(world, _, program):
+    """The real program tells who holds the lock, whatever a client wrote into its note."""
+    name = f"odd-{uuid.uuid4().hex}"
+    expect(world.fronts[0].ask("PUT", f"/v1/locks/terraform%2F{name}",
+                               {"Lease-Token": str(uuid.uuid4())},
+                               {"note": json.dumps({"ID": "theirs", "Created": "yesterday"}),
+                                "ttl_ms": 600000}), 201)
+    output = project(world, program, name).apply("one", expect=1)
+    assert "already locked" in output and "theirs" in output, output
+
+
 # --- by hand ---------------------------------------------------------------------------------
 
 def answers(world):
@@ -256,6 +268,22 @@ def notes_like_a_lock_info(world):
     assert busy["type"] == "urn:rlockd:problem:locked" and busy["status"] == 423, busy
     assert busy["detail"] != "free" and busy["ID"] == "theirs", busy
     assert "Who" not in busy and "x" not in busy, busy
+
+
+def notes_with_times(world):
+    """Go reads no LockInfo whose `Created` is no time as Go writes them: it is left out."""
+    times = {"2026-11-23T12:00:00.123456789Z": True, "2026-11-23T12:00:00+01:00": True,
+             "": False, "yesterday": False, "2026-11-23": False, "2026-11-31T12:00:00Z": False,
+             "2026-11-23t12:00:00z": False, "2026-12-31T23:59:60Z": False}
+    for created, is_shown in times.items():
+        name = f"times-{uuid.uuid4().hex}"
+        expect(world.fronts[0].ask("PUT", f"/v1/locks/terraform%2F{name}",
+                                   {"Lease-Token": str(uuid.uuid4())},
+                                   {"note": json.dumps({"ID": "theirs", "Created": created}),
+                                    "ttl_ms": 60000}), 201)
+        busy = expect(lock(world, name, info()), 423)
+        assert busy["ID"] == "theirs", busy
+        assert busy.get("Created") == (created if is_shown else None), busy
 
 
 def force_unlock_of_opentofu(world):
