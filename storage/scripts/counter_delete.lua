@@ -21,6 +21,6 @@ end
 if old == nil then return {'missing'} end
 if not old then return {'wrong-kind'} end
 call('del', counter)
-if is_permit == '1' then call('del', timeouts) end
+if is_permit == '1' then call('unlink', timeouts) end -- up to a million permits
 if channel ~= '' then call('publish', channel, message) end
 return {'deleted'}

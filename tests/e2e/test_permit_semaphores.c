@@ -509,6 +509,19 @@ static void test_refusals(struct world *w)
     assert_int_equal(free_in(w, "other"), 2);
 }
 
+/* Redis frees a million permits beside other requests. */
+static void test_deleted_permits_are_unlinked(struct world *w)
+{
+    long long before = redis_calls(w->redis, "unlink");
+
+    expect_status(counter_send(w->a, "PUT", "permit-semaphores/many?permits=3", NULL), 201);
+    expect_status(take(w->a, "many", token_new(w), ""), 201);
+    assert_true(redis_has(w->redis, "{many}:timeout"));
+    expect_bool(counter_send(w->a, "DELETE", "permit-semaphores/many", NULL), "deleted", true);
+    assert_false(redis_has(w->redis, "{many}:timeout"));
+    assert_true(redis_calls(w->redis, "unlink") > before);
+}
+
 int main(void)
 {
     char timeout[16];
@@ -530,6 +543,7 @@ int main(void)
         E2E_TEST(test_out_of_memory),
         E2E_TEST(test_a_machine_whose_slot_is_gone),
         E2E_TEST(test_refusals),
+        E2E_TEST(test_deleted_permits_are_unlinked),
     };
     struct e2e_plan plan = {
         .name = "permit-semaphores", E2E_TESTS(tests), .front_ends = 2, .flags = flags};
