@@ -361,13 +361,15 @@ def a_holder_that_dies_is_a_loss(world, front):
 def a_signal_reaches_what_command_has_left(world, front):
     lock = name()
     run = world.run(front.url, "--descendants", "wait", lock, "sh", "-c",
-                    "setsid sh -c 'trap \"touch got; exit\" TERM; touch up; sleep 60 & wait' "
+                    "setsid sh -c 'trap \": > got; exit\" TERM; : > up; sleep 60 & wait' "
                     "> /dev/null 2>&1 & exit 4")
     wait_for((run.temporary / "up").exists, "the descendant runs")
-    wait_for(lambda: len(run.tree()) == 2, "COMMAND has ended")
+    wait_for(lambda: sorted(of for _, of in run.processes() if not of.startswith("rlock")) ==
+             ["sh", "sleep"], "COMMAND has ended")
     run.signal(signal.SIGTERM)
     assert run.status() == 4, run.err
-    assert (run.temporary / "got").exists() and front.is_free(lock)
+    assert (run.temporary / "got").exists(), "no signal has come"
+    assert front.is_free(lock)
 
 
 def a_script_without_an_interpreter(world, front):
