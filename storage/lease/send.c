@@ -183,6 +183,16 @@ static void on_settled(void *arg, const struct session_binding *binding)
     finish_check(check);
 }
 
+/* Ms until the watchdog looks at a lease that was renewed. A Java client may shorten a read at
+ * any time: see session_bind(). */
+static int64_t next_visit_ms(const struct lease_call *call, const struct lease_record *record)
+{
+    int64_t period_ms = watchdog_period_ms(store_config(call->store));
+    bool is_read = strcmp(record->kind, kind_row(KIND_READ)->name) == 0;
+
+    return is_read && call->lease.ttl_ms > period_ms ? period_ms : call->lease.ttl_ms;
+}
+
 /* The request may have come without the session's token, and the session may have ended: the
  * lease's home does not know. A lease that was confirmed only is due for the watchdog at once,
  * which changes nothing about when it is renewed. */
@@ -191,10 +201,10 @@ static void check_session(struct session_check *check)
     const struct lease_call *call = check->call;
     const struct lease_record *record = &check->reading.record;
     bool is_renewed = call->is_renewal && record->watchdog;
-    const struct session_report report = {.verdict = is_renewed ? SESSION_LEASE_RENEWED
-                                                                : SESSION_LEASE_LATER,
-                                          .ms = call->is_renewal ? call->lease.ttl_ms : 0,
-                                          .kind = record->kind};
+    const struct session_report report = {
+        .verdict = is_renewed ? SESSION_LEASE_RENEWED : SESSION_LEASE_LATER,
+        .ms = call->is_renewal ? next_visit_ms(call, record) : 0,
+        .kind = record->kind};
 
     session_settle(call->store, record->session_id, &call->lease, &report, on_settled, check);
 }

@@ -14,7 +14,7 @@ static const char *channel_of(struct world *w, const char *lock, const char *hol
 #define expect_about(number, expected)                                                         \
     do {                                                                                       \
         long long number_ = (number), expected_ = (expected);                                  \
-        if (number_ < expected_ - 2000 || number_ > expected_ + 2000)                          \
+        if (number_ < expected_ - allowed_ms(2000) || number_ > expected_ + 2000)              \
             FAIL("%lld is not about %lld", number_, expected_);                                \
     } while (0)
 

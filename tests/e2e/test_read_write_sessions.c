@@ -164,8 +164,9 @@ static void test_javas_watchdog_shortens_no_read(struct world *w)
     struct session s = session_new(w->a, NULL);
     const char *field = text(w, "%s:me", s.id);
 
-    rw_own(w->a, &s, "rws-java", "read&ttl_ms=60000");
+    const char *token = rw_own(w->a, &s, "rws-java", "read&ttl_ms=60000");
     rw_own(w->b, &s, "rws-java", "read&ttl_ms=90000");
+    expect_status(lock_renew(w->a, "rws-java", token, "ttl_ms=60000"), 200);
     assert_int_equal(redisson_read(w->redis, "rws-java", JAVA_HOLDER, 30000), JAVA_NIL);
     redisson_renew_reads(w->redis, "rws-java", JAVA_HOLDER, 30000);
     assert_int_equal(redisson_end_read(w->redis, "rws-java", JAVA_HOLDER), 0);
