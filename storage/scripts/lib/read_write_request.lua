@@ -34,6 +34,10 @@ local function writer_refusal(request, lock, some, number)
   return {'wrong-kind'}
 end
 
+-- For restore.some(): a request for several locks looks at too many readers to ask for the time
+-- of each.
+local function window_of(request) return #request.locks == 1 and request.window or nil end
+
 -- A reader that holds, or a Java client that may hold: see drop_if_dead(). Nil: all readers in
 -- the hash have expired, and the lock is free. When there are more readers than one call looks
 -- at, the expired readers are removed, and the last reader blocks the request until the next
@@ -86,7 +90,7 @@ local function refusal(request, lock, number)
   if own and readers.reads_left(lock, own, call('hget', lock, own) or 0, 1) > 0 then
     return {'upgrade'}
   end
-  local reader = living_reader(lock, some, request.window)
+  local reader = living_reader(lock, some, window_of(request))
   if not reader then return nil, {some = some, is_dead = true} end
   return busy(lock, reader, 'read', number)
 end
@@ -110,7 +114,7 @@ local function take(request, lock, found)
   local holder, kind, ttl, count, left = holder_of(request), request.kind, request.ttl, 1, -2
   if found.is_dead then call('del', lock) end
   if found.some then
-    if kind == 'read' then tidy(lock, holder, found.some, request.window) end
+    if kind == 'read' then tidy(lock, holder, found.some, window_of(request)) end
     left = call('pttl', lock)
     if left == -2 then call('hset', lock, 'mode', kind) end
     count = call('hincrby', lock, holder, 1)

@@ -19,11 +19,15 @@ local function restore(lock, field, number, record, window)
   return left
 end
 
--- The same for the first reads of a reader, but nothing is given back to a Java client. Returns
--- the ms that the longest of them has left.
+-- The same for the first reads of a reader, but nothing is given back to a Java client; without
+-- `window` to the lock only. Returns the ms that the longest of them has left.
 local function some(lock, field, count, window)
   count = math.min(count, READS_MAX)
-  if not lib.field.is_ours(field) then return readers.reads_left(lock, field, count) end
+  if not window or not lib.field.is_ours(field) then
+    local left = readers.reads_left(lock, field, count)
+    readers.uphold(lock, field, left)
+    return left
+  end
   local most = 0
   for number = 1, count do
     local ref = try('get', readers.key_of(lock, field, number))
