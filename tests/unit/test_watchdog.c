@@ -164,6 +164,14 @@ static size_t claims(struct store_call **last)
     return count;
 }
 
+static void end_call(struct store_call *call, const struct redis_result *result)
+{
+    redis_done *done = call->done;
+
+    call->done = NULL;
+    done(call->arg, result);
+}
+
 /* Redis has found no member that is due, and that the next one of each partition is in so many
  * ms. */
 static void answer(struct store_call *call, int64_t next_ms)
@@ -177,7 +185,7 @@ static void answer(struct store_call *call, int64_t next_ms)
     value_put(reply, INDEX_CLAIM_REPLY_FOUND, value_make_list(0));
     value_put(reply, INDEX_CLAIM_REPLY_NEXT_VISITS, next);
     const struct redis_result result = {.outcome = REDIS_DONE, .reply = reply};
-    call->done(call->arg, &result);
+    end_call(call, &result);
     value_free(reply);
 }
 
@@ -185,7 +193,7 @@ static void fail_call(struct store_call *call)
 {
     const struct redis_result result = {.outcome = REDIS_UNKNOWN};
 
-    call->done(call->arg, &result);
+    end_call(call, &result);
 }
 
 /* The first claim, of all partitions, is under way. */
@@ -202,8 +210,12 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
+    for (size_t i = 0; i < call_count; i++)
+        if (calls[i].done != NULL)
+            fail_call(&calls[i]);
     watchdog_free(watchdog);
     store_parts_release(&store);
+    timers_release(&loop.timers);
     return 0;
 }
 
