@@ -385,7 +385,7 @@ def descendants():
     run = world.run(front.url, "--descendants", "leave", lock, "sh", "-c",
                     "setsid sleep 60 >&- 2>&- & exit 4")
     assert run.status() == 4, run.err
-    assert len(run.tree()) == 1
+    wait_for(lambda: len(run.tree()) == 1, "setsid runs sleep")
     assert front.is_free(lock)
     run.clean()
 
