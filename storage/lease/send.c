@@ -183,16 +183,6 @@ static void on_settled(void *arg, const struct session_binding *binding)
     finish_check(check);
 }
 
-/* Ms until the watchdog looks at a lease that was renewed. A Java client may shorten a read at
- * any time: see session_bind(). */
-static int64_t next_visit_ms(const struct lease_call *call, const struct lease_record *record)
-{
-    int64_t period_ms = watchdog_period_ms(store_config(call->store));
-    bool is_read = strcmp(record->kind, kind_row(KIND_READ)->name) == 0;
-
-    return is_read && call->lease.ttl_ms > period_ms ? period_ms : call->lease.ttl_ms;
-}
-
 /* The request may have come without the session's token, and the session may have ended: the
  * lease's home does not know. A lease that was confirmed only is due for the watchdog at once,
  * which changes nothing about when it is renewed. */
@@ -203,7 +193,8 @@ static void check_session(struct session_check *check)
     bool is_renewed = call->is_renewal && record->watchdog;
     const struct session_report report = {
         .verdict = is_renewed ? SESSION_LEASE_RENEWED : SESSION_LEASE_LATER,
-        .ms = call->is_renewal ? next_visit_ms(call, record) : 0,
+        .ms = call->is_renewal ? session_visit_ms(call->store, record->kind, call->lease.ttl_ms)
+                               : 0,
         .kind = record->kind};
 
     session_settle(call->store, record->session_id, &call->lease, &report, on_settled, check);

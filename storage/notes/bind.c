@@ -46,14 +46,12 @@ static void on_bound(void *arg, const struct redis_result *result)
     free(call);
 }
 
-/* Ms until the watchdog looks at the lease. A Java client may shorten a read at any time. */
-static int64_t first_visit_ms(const struct lease *lease, int64_t period_ms)
+int64_t session_visit_ms(const struct store *store, const char *kind, int64_t ttl_ms)
 {
-    bool is_read = lease->kind == KIND_READ || lease->kind == KIND_SET_READ;
+    int64_t period_ms = watchdog_period_ms(store_config(store));
+    bool is_read = strcmp(kind, kind_row(KIND_READ)->name) == 0;
 
-    if (lease->watchdog || (is_read && lease->ttl_ms > period_ms))
-        return period_ms;
-    return lease->ttl_ms;
+    return is_read && ttl_ms > period_ms ? period_ms : ttl_ms;
 }
 
 void session_bind(struct store *store, const struct lease *lease, session_bind_done *done,
@@ -61,7 +59,9 @@ void session_bind(struct store *store, const struct lease *lease, session_bind_d
 {
     const struct config *config = store_config(store);
     int64_t period_ms = watchdog_period_ms(config);
-    int64_t due_ms = first_visit_ms(lease, period_ms);
+    int64_t due_ms = lease->watchdog
+                         ? period_ms
+                         : session_visit_ms(store, kind_row(lease->kind)->name, lease->ttl_ms);
     struct key_base session = call_base(lease->session_id);
     struct bind_call *bind = malloc(sizeof(*bind));
     struct store_call *call = call_begin(store, SCRIPT_SESSION_BIND);

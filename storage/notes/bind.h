@@ -58,6 +58,10 @@ struct session_report {
 /* The session's reply to a report: SESSION_BOUND while it is open. */
 typedef void session_settle_done(void *arg, const struct session_binding *binding);
 
+/* Ms until the watchdog looks at a lease of this kind that it does not renew: when the lease
+ * ends, and at a read in each period, for a Java client may shorten a read at any time. */
+int64_t session_visit_ms(const struct store *store, const char *kind, int64_t ttl_ms);
+
 /* Writes the verdict of a lock's home on a lease into the session's home. Reads of the lease:
  * kind, names, id. `done` may be NULL, else as in session_bind(). */
 void session_settle(struct store *store, const char *session_id, const struct lease *lease,

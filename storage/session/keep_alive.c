@@ -47,7 +47,7 @@ static void finish(struct look_call *call)
 
 /* --- losses ------------------------------------------------------------------------------- */
 
-/* What could not be written down is found again: the notes are still there. */
+/* Verdicts that could not be written down are found again: the notes of the leases stay. */
 static void on_settled(void *arg, const struct session_settled *settled)
 {
     struct look_call *call = arg;

@@ -316,7 +316,7 @@ static void test_killed_redis(struct world *w)
     expect_status(call_await(call, SOON_MS), 200);
 }
 
-/* What changes a number is safe to repeat with a key only. */
+/* A request that changes a number is safe to repeat with a key only. */
 static void test_frozen_redis(struct world *w)
 {
     static const char only_keyed[] = "only requests with an Idempotency-Key";

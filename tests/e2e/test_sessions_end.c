@@ -349,8 +349,8 @@ static void test_names_of_an_ended_lease(struct world *w)
     expect_problem(multi_ask(w->a, "PATCH", ended, NULL), 410, "lease-ended");
 }
 
-/* What a refused request leaves behind does not last as long as its lease would have; a lease
- * that waited for its locks has its names all the same. */
+/* The names that a refused request leaves behind do not last as long as its lease would have;
+ * the names of a lease that waited for its locks do. */
 static void test_names_of_a_refused_set(struct world *w)
 {
     enum { DAY_MS = 86400000, SPARED_MS = 600000, WINDOW_MS = 60000 };

@@ -141,7 +141,8 @@ static void test_grant_is_withdrawn(struct world *w)
     wait_until(front_metric(g.fe, "rlockd_pending_withdrawals", NULL) == 0, 3000);
 }
 
-/* Nobody was told of the permits, and without a key nobody can ask for them again. */
+/* The answer told nobody of the permits that were drained, and without a key no client can ask
+ * for them again. */
 static void test_drain_is_withdrawn(struct world *w)
 {
     struct group g = group_start(w, "1");
