@@ -62,6 +62,7 @@ void http_conn_end(struct http_conns *conns, struct http_conn *conn, int64_t now
 {
     /* libmicrohttpd sees the end of the stream at its next run and closes the connection. */
     shutdown(conn->fd, SHUT_RDWR);
+    tls_conn_end(conn->tls);
     leave_address(conns, conn);
     http_conn_move(conns, conn, HTTP_CONN_LEAVING, now_ns);
 }

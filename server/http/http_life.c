@@ -46,6 +46,8 @@ static void open_connection(struct http_server *server, struct MHD_Connection *m
             conn->tls = tls_conn_new(&server->tls_gate, session, fd);
         else
             tls_conn_bar(session);
+        if (conn != NULL && conn->state == HTTP_CONN_LEAVING)
+            tls_conn_end(conn->tls);
     }
     if (http_crowd_next_sweep_ns(&server->conns) < server->sweep.at_ns)
         arm_sweep(server);

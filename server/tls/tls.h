@@ -10,11 +10,13 @@
 struct metrics;
 
 /* For MHD_OPTION_HTTPS_PRIORITIES: TLS 1.2 and 1.3, with forward secrecy and authenticated
- * encryption alone. Diffie-Hellman is that of elliptic curves: the finite fields, of which the
- * client would choose the size, cost up to a hundred times as much. The profile is for clients'
- * certificates: RSA from 2048 bits on. */
+ * encryption alone. Diffie-Hellman is that of three curves: others, of which the client would
+ * choose one, cost more, finite fields up to a hundred times as much. The first is the one
+ * whose key most clients send at once, so that they need not be asked for another. The profile
+ * is for clients' certificates: RSA from 2048 bits on. */
 #define TLS_PRIORITIES                                                                         \
-    "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-RSA:-DHE-RSA:-GROUP-DH-ALL:"                  \
+    "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-RSA:-DHE-RSA:-GROUP-ALL:"                     \
+    "+GROUP-X25519:+GROUP-SECP256R1:+GROUP-SECP384R1:"                                         \
     "-AES-128-CBC:-AES-256-CBC:-AES-128-CCM:-AES-256-CCM:%SERVER_PRECEDENCE:%PROFILE_MEDIUM"
 
 /* Reads the PEM files: a certificate with its chain, its key, and the authorities of client
@@ -56,6 +58,9 @@ struct tls_conn;
 struct tls_conn *tls_conn_new(struct tls_gate *gate, void *session, int fd);
 /* The session reads nothing, so that its handshake fails: there is no memory for it. */
 void tls_conn_bar(void *session);
+/* The connection was ended by this server: a handshake fails at its next read, in any turn.
+ * NULL is no error. */
+void tls_conn_end(struct tls_conn *conn);
 /* When the session is not used any more. NULL is no error. */
 void tls_conn_free(struct tls_conn *conn);
 

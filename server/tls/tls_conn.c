@@ -13,7 +13,7 @@
 #include "server/base/metrics.h"
 #include "server/tls/tls_internal.h"
 
-/* In a turn of a worker: signatures for clients, and checks of their certificates. */
+/* In a turn of a worker: signatures for clients, key exchanges, and checks of certificates. */
 enum { COSTLY_STEPS_MAX = 2 };
 
 #define LOG_EVERY_NS (1 * CLOCK_NS_PER_S)
@@ -23,7 +23,8 @@ struct tls_conn {
     gnutls_session_t session;
     struct tls_identity *identity; /* NULL: no handshake has come so far */
     int fd;
-    bool is_under_way, is_established;
+    bool is_under_way, is_established, is_ended;
+    bool is_cheap; /* nothing is left of the handshake but what costs little */
 };
 
 /* --- handshakes in turn ------------------------------------------------------------------- */
@@ -40,22 +41,20 @@ static void set_under_way(struct tls_conn *conn, bool is_under_way)
     conn->is_under_way = is_under_way;
 }
 
-/* Will the next bytes of the client cause a costly step? */
-static bool is_costly(const struct tls_conn *conn)
-{
-    return !conn->is_established &&
-           (conn->identity == NULL || tls_client_authorities() != NULL);
-}
-
 static ssize_t pull(gnutls_transport_ptr_t arg, void *data, size_t size)
 {
     struct tls_conn *conn = arg;
-    bool is_held = is_costly(conn) && conn->gate->costly >= COSTLY_STEPS_MAX;
-    ssize_t n = is_held ? -1 : recv(conn->fd, data, size, 0);
+    /* What the client sent before the end can still be read. */
+    bool is_over = conn->is_ended && !conn->is_established;
+    bool is_held = !is_over && !conn->is_established && !conn->is_cheap &&
+                   conn->gate->costly >= COSTLY_STEPS_MAX;
+    ssize_t n = is_over || is_held ? -1 : recv(conn->fd, data, size, 0);
 
     conn->gate->is_holding |= is_held;
     if (n < 0)
-        gnutls_transport_set_errno(conn->session, is_held ? EAGAIN : errno);
+        gnutls_transport_set_errno(conn->session, is_over   ? ECONNRESET
+                                                  : is_held ? EAGAIN
+                                                            : errno);
     if (!conn->is_established && (is_held || n > 0))
         set_under_way(conn, true);
     return n;
@@ -145,7 +144,6 @@ static int retrieve(gnutls_session_t session, const gnutls_datum_t *authorities,
     (void)authorities_len;
     (void)algorithms;
     (void)algorithms_len;
-    conn->gate->costly++;
     if (conn->identity == NULL)
         conn->identity = tls_identity_take();
     if (tls_client_authorities() != NULL) {
@@ -171,17 +169,32 @@ static bool is_no_certificate(const gnutls_datum_t *message)
     return message->size <= sizeof(empty) && memcmp(message->data, empty, message->size) == 0;
 }
 
+/* A message of the client that is about to be read. Each hello counts: behind one whose key the
+ * server did not take comes another (RFC 8446 §4.1.4), and the server works with the key before
+ * it answers. In TLS 1.2 the client's key comes later. */
+static void before_message(struct tls_conn *conn, unsigned type)
+{
+    if (type == GNUTLS_HANDSHAKE_CLIENT_HELLO || type == GNUTLS_HANDSHAKE_CLIENT_KEY_EXCHANGE)
+        conn->gate->costly++;
+    if (type == GNUTLS_HANDSHAKE_CLIENT_KEY_EXCHANGE)
+        conn->is_cheap = tls_client_authorities() == NULL;
+}
+
 static int on_message(gnutls_session_t session, unsigned type, unsigned when, unsigned incoming,
                       const gnutls_datum_t *message)
 {
     struct tls_conn *conn = conn_of(session);
 
-    (void)when;
-    if (!incoming)
-        return 0;
-    if (type == GNUTLS_HANDSHAKE_CERTIFICATE_PKT && is_no_certificate(message))
+    if (when == GNUTLS_HOOK_PRE) {
+        if (incoming)
+            before_message(conn, type);
+    } else if (!incoming) {
+        if (type == GNUTLS_HANDSHAKE_SERVER_HELLO)
+            conn->is_cheap = gnutls_protocol_get_version(session) == GNUTLS_TLS1_3 &&
+                             tls_client_authorities() == NULL;
+    } else if (type == GNUTLS_HANDSHAKE_CERTIFICATE_PKT && is_no_certificate(message)) {
         refuse(conn, GNUTLS_A_CERTIFICATE_REQUIRED, "The client has sent no certificate.");
-    if (type == GNUTLS_HANDSHAKE_FINISHED) {
+    } else if (type == GNUTLS_HANDSHAKE_FINISHED) {
         conn->is_established = true;
         set_under_way(conn, false);
     }
@@ -204,6 +217,12 @@ void tls_conn_bar(void *session)
     gnutls_transport_set_pull_function(session, pull_nothing);
 }
 
+void tls_conn_end(struct tls_conn *conn)
+{
+    if (conn != NULL)
+        conn->is_ended = true;
+}
+
 struct tls_conn *tls_conn_new(struct tls_gate *gate, void *session, int fd)
 {
     struct tls_conn *conn = calloc(1, sizeof(*conn));
@@ -219,7 +238,7 @@ struct tls_conn *tls_conn_new(struct tls_gate *gate, void *session, int fd)
     gnutls_transport_get_ptr2(session, &receive, &send);
     gnutls_transport_set_ptr2(session, conn, send);
     gnutls_transport_set_pull_function(session, pull);
-    gnutls_handshake_set_hook_function(session, GNUTLS_HANDSHAKE_ANY, GNUTLS_HOOK_POST,
+    gnutls_handshake_set_hook_function(session, GNUTLS_HANDSHAKE_ANY, GNUTLS_HOOK_BOTH,
                                        on_message);
     return conn;
 }

@@ -8,6 +8,7 @@
 #include <gnutls/abstract.h>
 #include <gnutls/gnutls.h>
 #include <malloc.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -75,15 +76,21 @@ static gnutls_session_t new_session(unsigned flags, const char *priorities,
     return session;
 }
 
-static struct pair pair_open(struct tls_gate *gate, const char *priorities)
+static struct pair pair_open_with(struct tls_gate *gate, unsigned flags, const char *priorities)
 {
     struct pair pair = {.conn = NULL};
 
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair.fds), 0);
-    pair.client = new_session(GNUTLS_CLIENT, priorities, client_credentials, pair.fds[0]);
+    pair.client = new_session(GNUTLS_CLIENT | flags, priorities, client_credentials,
+                              pair.fds[0]);
     pair.server = new_session(GNUTLS_SERVER, TLS_PRIORITIES, server_credentials, pair.fds[1]);
     pair.conn = tls_conn_new(gate, pair.server, pair.fds[1]);
     return pair;
+}
+
+static struct pair pair_open(struct tls_gate *gate, const char *priorities)
+{
+    return pair_open_with(gate, 0, priorities);
 }
 
 static void pair_close(struct pair *pair)
@@ -170,6 +177,111 @@ static void two_handshakes_a_turn(void **state)
     assert_int_equal(gate.under_way, 0);
     for (int i = 0; i < COUNT; i++)
         pair_close(&pairs[i]);
+}
+
+/* All clients together, after their first messages have been answered, each in a turn of its
+ * own: how many servers answer the next ones in one turn? */
+static int answered_at_once(unsigned flags, const char *priorities)
+{
+    struct tls_gate gate = {.metrics = &metrics};
+    struct pair pairs[COUNT];
+
+    for (int i = 0; i < COUNT; i++) {
+        pairs[i] = pair_open_with(&gate, flags, priorities);
+        tls_gate_open(&gate);
+        shake_hands(&pairs[i]);
+        assert_true(unread(pairs[i].fds[0]) > 0);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        go_on(pairs[i].client, &pairs[i].client_is_done);
+        assert_int_equal(unread(pairs[i].fds[0]), 0);
+    }
+    tls_gate_open(&gate);
+    for (int i = 0; i < COUNT; i++)
+        go_on(pairs[i].server, &pairs[i].server_is_done);
+    int count = answered(pairs);
+    for (int i = 0; i < COUNT; i++) {
+        shake_hands_alone(&gate, &pairs[i]);
+        pair_close(&pairs[i]);
+    }
+    assert_int_equal(gate.under_way, 0);
+    return count;
+}
+
+/* The key of the first message is of a group that the server does not take, so it asks for
+ * another one (RFC 8446 §4.1.4), and works with that. */
+static void two_handshakes_a_turn_after_a_retry(void **state)
+{
+    (void)state;
+    assert_int_equal(answered_at_once(GNUTLS_KEY_SHARE_TOP,
+                                      "NORMAL:-VERS-ALL:+VERS-TLS1.3:-GROUP-ALL:"
+                                      "+GROUP-SECP384R1:+GROUP-SECP256R1"),
+                     2);
+}
+
+/* In TLS 1.2 the server works with the client's key after its own signature. */
+static void two_key_exchanges_a_turn(void **state)
+{
+    (void)state;
+    assert_int_equal(answered_at_once(0, "NORMAL:-VERS-ALL:+VERS-TLS1.2"), 2);
+}
+
+/* Neither works the server for a client that was cut off, nor does this one wait for its turn,
+ * for it keeps its place as long. */
+static void nothing_for_a_connection_that_was_ended(void **state)
+{
+    struct tls_gate gate = {.metrics = &metrics};
+    struct pair pair = pair_open(&gate, "NORMAL");
+
+    (void)state;
+    assert_int_equal(gnutls_handshake(pair.client), GNUTLS_E_AGAIN);
+    gate.costly = 2;
+    assert_int_equal(gnutls_handshake(pair.server), GNUTLS_E_AGAIN);
+    tls_conn_end(pair.conn);
+    assert_true(gnutls_error_is_fatal(gnutls_handshake(pair.server)));
+    pair_close(&pair);
+
+    pair = pair_open(&gate, "NORMAL");
+    assert_int_equal(gnutls_handshake(pair.client), GNUTLS_E_AGAIN);
+    tls_gate_open(&gate);
+    tls_conn_end(pair.conn);
+    assert_true(gnutls_error_is_fatal(gnutls_handshake(pair.server)));
+    assert_int_equal(gate.costly, 0);
+    pair_close(&pair);
+}
+
+static int retries;
+
+static int on_client_message(gnutls_session_t session, unsigned type, unsigned when,
+                             unsigned incoming, const gnutls_datum_t *message)
+{
+    (void)session;
+    (void)when;
+    (void)message;
+    retries += incoming && type == GNUTLS_HANDSHAKE_HELLO_RETRY_REQUEST;
+    return 0;
+}
+
+/* The groups whose key common clients send at once: OpenSSL's first one, and that of servers
+ * which have to keep to FIPS 140. */
+static void common_clients_need_no_retry(void **state)
+{
+    static const char *const groups[] = {"X25519:+GROUP-SECP256R1", "SECP256R1"};
+    struct tls_gate gate = {.metrics = &metrics};
+    char priorities[128];
+
+    (void)state;
+    retries = 0;
+    for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
+        snprintf(priorities, sizeof(priorities),
+                 "NORMAL:-VERS-ALL:+VERS-TLS1.3:-GROUP-ALL:+GROUP-%s", groups[i]);
+        struct pair pair = pair_open_with(&gate, GNUTLS_KEY_SHARE_TOP, priorities);
+        gnutls_handshake_set_hook_function(pair.client, GNUTLS_HANDSHAKE_ANY, GNUTLS_HOOK_POST,
+                                           on_client_message);
+        shake_hands_alone(&gate, &pair);
+        pair_close(&pair);
+    }
+    assert_int_equal(retries, 0);
 }
 
 /* Established sessions read on, whatever handshakes come. */
@@ -281,7 +393,8 @@ static void only_forward_secrecy_and_aead(void **state)
     assert_true(suites > 0);
     int count = gnutls_priority_group_list(priorities, &groups);
     for (int i = 0; i < count; i++)
-        if (groups[i] >= GNUTLS_GROUP_FFDHE2048)
+        if (groups[i] != GNUTLS_GROUP_X25519 && groups[i] != GNUTLS_GROUP_SECP256R1 &&
+            groups[i] != GNUTLS_GROUP_SECP384R1)
             fail_msg("%s", gnutls_group_get_name(groups[i]));
     gnutls_priority_deinit(priorities);
 }
@@ -290,6 +403,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_handshakes_a_turn),
+        cmocka_unit_test(two_handshakes_a_turn_after_a_retry),
+        cmocka_unit_test(two_key_exchanges_a_turn),
+        cmocka_unit_test(nothing_for_a_connection_that_was_ended),
+        cmocka_unit_test(common_clients_need_no_retry),
         cmocka_unit_test(handshakes_hold_nobody_else),
         cmocka_unit_test(only_an_end_is_an_end),
         cmocka_unit_test(old_certificates_go),
