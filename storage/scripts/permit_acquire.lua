@@ -50,11 +50,11 @@ end
 local function grant(free)
   request.since = integer(now)
   requests.attach(request, {''})
-  call('decrby', semaphore, 1)
-  permits.take(semaphore, timeouts, lease_id, now + ttl_ms)
-  local reply = requests.granted(request, free - 1)
+  local taken = permits.take(semaphore, timeouts, lease_id, now + ttl_ms)
+  if taken > 0 then free = call('decrby', semaphore, taken) end
+  local reply = requests.granted(request, free)
   reply[2] = 0
-  if free == 1 and waiting == '1' then reply[6] = next_end() end
+  if free == 0 and waiting == '1' then reply[6] = next_end() end
   return reply
 end
 

@@ -9,7 +9,7 @@
 #define IDEMPOTENCY(key) "rlockd:idempotency:{jobs}:" key
 
 struct request {
-    const char *id, *attempt, *wait, *session, *ttl, *registered, *waiting;
+    const char *id, *attempt, *wait, *session, *ttl, *registered, *waiting, *reusable;
 };
 
 static const char *or_else(const char *value, const char *usual)
@@ -30,13 +30,15 @@ static redisReply *run_acquire(const struct request *request)
                ARGS(id, ttl,
                     text("held\n\n%s\n\n%s\n\n%s\npermit\n", request->attempt, ttl, session),
                     text("%d", atoi(ttl) + 60000), "0", request->wait, "",
-                    or_else(request->registered, ""), or_else(request->waiting, "")));
+                    or_else(request->registered, ""), or_else(request->waiting, ""),
+                    or_else(request->reusable, "")));
 }
 
 static redisReply *acquire(const char *id, const char *attempt, const char *wait,
                            const char *session)
 {
-    return run_acquire(&(struct request){id, attempt, wait, session, NULL, NULL, NULL});
+    return run_acquire(
+        &(struct request){.id = id, .attempt = attempt, .wait = wait, .session = session});
 }
 
 static redisReply *release(const char *id)
@@ -111,8 +113,13 @@ static void the_last_permit_tells_when_to_look_again(void **state)
     for (int registered = 1; registered >= 0; registered--) {
         command("INCR jobs");
         const char *id = registered ? B : D;
-        redisReply *reply = run_acquire(
-            &(struct request){id, "w.1", "5000", "", "40000", registered ? "1" : "", "1"});
+        redisReply *reply = run_acquire(&(struct request){.id = id,
+                                                          .attempt = "w.1",
+                                                          .wait = "5000",
+                                                          .session = "",
+                                                          .ttl = "40000",
+                                                          .registered = registered ? "1" : "",
+                                                          .waiting = "1"});
         expect(reply, "[granted, 0, 40000, , 0, *]");
         assert_in_range(reply_integer(reply_at(reply, 5)), 20000, 30000); /* that of A */
     }
@@ -133,6 +140,39 @@ static void a_permit_is_lost_or_withdrawn(void **state)
     expect_command("1", "GET jobs");
     expect_command("0", "EXISTS " RECORD(B));
     expect(ask(.id = C), "error: WRONGTYPE*");
+}
+
+/* The permits of A and of a hundred others are over, and those of the others for longer: one
+ * call frees as many. */
+static void let_many_expire(void)
+{
+    static const unsigned char id_of_a[] = {0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x51, 0x11,
+                                            0x81, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11};
+
+    for (int i = 0; i < 100; i++)
+        command("ZADD " TIMEOUTS " %d other%d", i + 1, i);
+    command("ZADD " TIMEOUTS " 1000 %b", id_of_a, sizeof(id_of_a));
+    command("SET jobs 0");
+}
+
+/* By a token that may be used again, and by one that is not known any more. */
+static void a_lease_takes_its_own_expired_permit_only(void **state)
+{
+    (void)state;
+    for (int is_known = 0; is_known <= 1; is_known++) {
+        command("FLUSHALL");
+        command("SET jobs 1");
+        acquire(A, "w.1", "0", "");
+        let_many_expire();
+        if (!is_known)
+            command("DEL " RECORD(A));
+        expect(run_acquire(&(struct request){A, "w.2", "0", "", .reusable = "1"}),
+               "[granted, 0, 30000, , 100]");
+        expect_command("100", "GET jobs");
+        expect_command("1", "ZCARD " TIMEOUTS);
+        expect(release(A), "[released, 0, ]");
+        expect_command("101", "GET jobs");
+    }
 }
 
 static void a_permit_is_watched_from_its_session(void **state)
@@ -486,6 +526,7 @@ int main(void)
         SCRIPT_TEST(a_permit_lives),
         SCRIPT_TEST(the_last_permit_tells_when_to_look_again),
         SCRIPT_TEST(a_permit_is_lost_or_withdrawn),
+        SCRIPT_TEST(a_lease_takes_its_own_expired_permit_only),
         SCRIPT_TEST(a_permit_is_watched_from_its_session),
         SCRIPT_TEST(a_semaphore_and_a_latch),
         SCRIPT_TEST(more_permits_than_java_counts),

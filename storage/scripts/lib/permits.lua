@@ -16,12 +16,14 @@ local function reclaim(semaphore, timeouts, now)
   lib.permit.add_free(semaphore, #over)
 end
 
--- The lease has a permit until `ends`, epoch ms. ZADD may be refused when memory is short: not
--- the first write of a script.
+-- The lease has a permit until `ends`, epoch ms. Returns how many free permits that takes: 0,
+-- where the lease's own permit is over and no client has reclaimed it. ZADD may be refused when
+-- memory is short: not the first write of a script.
 local function take(semaphore, timeouts, lease_id, ends)
-  call('zadd', timeouts, number.integer(ends), lib.permit.permit_id(lease_id))
+  local taken = call('zadd', timeouts, number.integer(ends), lib.permit.permit_id(lease_id))
   local semaphore_left = call('pttl', semaphore)
   if semaphore_left > 0 then call('pexpire', timeouts, semaphore_left) end
+  return taken
 end
 
 return {FOR_EVER = FOR_EVER, reclaim = reclaim, take = take}
