@@ -30,6 +30,8 @@ local function leave(reply)
   return reply
 end
 
+-- Whether other requests wait with the same key.
+local is_shared = old and (old.attempt ~= attempt or old.taken ~= '0')
 local reply = counters.replay(idempotency, old, asked, attempt)
 if reply then return leave(reply) end
 if free == false then return leave({'wrong-kind'}) end
@@ -37,7 +39,7 @@ if free and free >= tonumber(permits) then
   local left = free - permits
   counters.remember(idempotency, asked, attempt, permits, integer(left), window_ms)
   call('decrby', counter, permits)
-  if old and old.attempt ~= attempt then -- another request waits with the same key
+  if is_shared then
     call('publish', 'rlockd:leases', key_id .. ' ' .. counter)
   end
   return leave({'granted', left, tonumber(permits)})
@@ -45,7 +47,7 @@ end
 if tonumber(wait_ms) > 0 then
   if registered ~= '1' and counters.is_crowded(waiters) then return {'too-many'} end
   local keep = math.max(wait_ms + window_ms, call('pttl', idempotency))
-  counters.remember(idempotency, asked, attempt, '0', '', integer(keep))
+  counters.remember(idempotency, asked, attempt, is_shared and '+' or '0', '', integer(keep))
   counters.add_waiter(waiters, attempt, wait_ms, window_ms)
 end
 return {'busy', free or 0}

@@ -141,6 +141,30 @@ static void test_while_it_waits(struct world *w)
     assert_int_equal(counter_waiters(w->a, "semaphores/waits"), 0);
 }
 
+/* Both wait at one worker, and the first of them tries in vain once more before it is granted.
+ */
+static void test_both_that_wait_with_a_key_are_served(struct world *w)
+{
+    struct front *fe = front_start(w, "--redis", w->redis->url, "--workers", "1", NULL);
+    const char *key = token_new(w);
+    const char *record = text(w, "rlockd:idempotency:{both}:%s", key);
+    struct call *first, *second;
+
+    make(w, "both", 1);
+    first = counter_call(fe, "POST", "semaphores/both/acquire?permits=3&wait_ms=30000", key);
+    wait_until(counter_waiters(w->a, "semaphores/both") == 1, 5000);
+    second = counter_call(fe, "POST", "semaphores/both/acquire?permits=3&wait_ms=30000", key);
+    wait_until(counter_waiters(w->a, "semaphores/both") == 2, 5000);
+    const char *before = redis_str(w->redis, "GET %s", record);
+    expect_status(counter_send(w->b, "POST", "semaphores/both/release", NULL), 200);
+    wait_until(strcmp(redis_str(w->redis, "GET %s", record), before) != 0, SOON_MS);
+    expect_status(counter_send(w->b, "POST", "semaphores/both/release", NULL), 200);
+    struct reply *one = call_await(first, SOON_MS), *other = call_await(second, SOON_MS);
+    expect_same(w, one, other);
+    assert_true(other->done_ms - one->done_ms < 2500); /* by a message: the poll takes 4 s */
+    assert_int_equal(counter_value(w->redis, "both"), 0);
+}
+
 static void test_a_waiter_that_left_leaves_no_key(struct world *w)
 {
     const char *key = token_new(w);
@@ -283,6 +307,7 @@ int main(void)
         E2E_TEST(test_reuse),
         E2E_TEST(test_a_refusal_keeps_the_key),
         E2E_TEST(test_while_it_waits),
+        E2E_TEST(test_both_that_wait_with_a_key_are_served),
         E2E_TEST(test_a_waiter_that_left_leaves_no_key),
         E2E_TEST(test_an_unanswered_grant_is_undone),
         E2E_TEST(test_a_told_grant_stays),

@@ -248,6 +248,38 @@ static void an_effect_that_ends_just_now_is_not_kept(void **state)
     }
 }
 
+static redisReply *wait_for_two(const char *attempt)
+{
+    return run(SCRIPT_SEMAPHORE_ACQUIRE, KEYS("jobs", TIMEOUTS, WAITERS, IDEMPOTENCY("k")),
+               ARGS(attempt, WINDOW, "5000", "", "2", "k"));
+}
+
+/* Whichever of them gets the permits, the others are told; a single one tells nobody. */
+static void requests_with_one_key_wait_together(void **state)
+{
+    static const char *const attempts[] = {"w.1", "w.2", "w.3"};
+
+    (void)state;
+    listen_to("rlockd:leases");
+    for (size_t last = 0; last < 3; last++) {
+        command("DEL " WAITERS " " IDEMPOTENCY("k"));
+        command("SET jobs 1");
+        for (size_t i = 0; i < 3; i++)
+            expect(wait_for_two(attempts[i]), "[busy, 1]");
+        expect(wait_for_two(attempts[last]), "[busy, 1]");
+        command("INCR jobs");
+        expect(wait_for_two(attempts[last]), "[granted, 0, 2]");
+        assert_string_equal(next_message(), "rlockd:leases k jobs");
+        expect(wait_for_two(attempts[(last + 1) % 3]), "[replayed, 0, 2]");
+        assert_null(next_message());
+    }
+    command("DEL " WAITERS " " IDEMPOTENCY("k"));
+    expect(wait_for_two("w.1"), "[busy, 0]");
+    command("SET jobs 2");
+    expect(wait_for_two("w.1"), "[granted, 0, 2]");
+    assert_null(next_message());
+}
+
 /* The permits of an attempt go back to their semaphore, and not to one that is gone. */
 static void a_semaphore_that_is_gone_stays_gone(void **state)
 {
@@ -531,6 +563,7 @@ int main(void)
         SCRIPT_TEST(a_semaphore_and_a_latch),
         SCRIPT_TEST(more_permits_than_java_counts),
         SCRIPT_TEST(an_effect_that_ends_just_now_is_not_kept),
+        SCRIPT_TEST(requests_with_one_key_wait_together),
         SCRIPT_TEST(a_semaphore_that_is_gone_stays_gone),
         SCRIPT_TEST(a_semaphore_and_a_latch_have_so_many_waiters),
         SCRIPT_TEST(a_permit_is_handed_over),

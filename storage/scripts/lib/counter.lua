@@ -20,7 +20,8 @@ end
 -- the semaphore or latch, is a string of lines:
 -- operation, amount and name, which must be the same in every request with the key; the attempt
 -- that made the change, empty if it can not be withdrawn (any more); the permits that it took;
--- the answer, empty while the request waits.
+-- the answer, empty while the request waits: then the attempt is the last one of it, and the
+-- permits are 0, or `+` where several requests wait with the key.
 local function asked_for(operation, amount, name)
   return operation .. '\n' .. amount .. '\n' .. name
 end
