@@ -44,7 +44,8 @@ static void set_under_way(struct tls_conn *conn, bool is_under_way)
 static ssize_t pull(gnutls_transport_ptr_t arg, void *data, size_t size)
 {
     struct tls_conn *conn = arg;
-    /* What the client sent before the end can still be read. */
+    /* recv() would still return bytes that the client sent before this server ended the
+     * connection. */
     bool is_over = conn->is_ended && !conn->is_established;
     bool is_held = !is_over && !conn->is_established && !conn->is_cheap &&
                    conn->gate->costly >= COSTLY_STEPS_MAX;
