@@ -71,19 +71,20 @@ enum http_header {
     HTTP_SESSION_TOKEN,
     HTTP_IDEMPOTENCY_KEY,
     HTTP_IF_MATCH,
-    HTTP_PREFER,
     HTTP_AUTHORIZATION,
     HTTP_CONTENT_TYPE,
     HTTP_HOST,
-    /* The headers before this may occur once. Of every other header the last value counts. */
+    /* The headers before this may occur once. Of these the last value counts. */
     HTTP_REQUEST_ID,
     HTTP_TRACEPARENT,
     HTTP_ORIGIN,
     HTTP_SEC_FETCH_SITE,
     HTTP_SEC_FETCH_DEST,
+    HTTP_FLEET_LOCK_PROTOCOL,
+    /* Lists: several lines of a header are one value, with ", " between them. */
+    HTTP_PREFER,
     HTTP_X_FORWARDED_FOR,
     HTTP_FORWARDED,
-    HTTP_FLEET_LOCK_PROTOCOL,
     HTTP_ACCEPT,
     HTTP_IF_NONE_MATCH,
     HTTP_HEADER_COUNT

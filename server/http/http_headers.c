@@ -33,7 +33,6 @@ static const struct header_name header_names[HTTP_HEADER_COUNT] = {
     [HTTP_SESSION_TOKEN] = HEADER_NAME("Session-Token"),
     [HTTP_IDEMPOTENCY_KEY] = HEADER_NAME("Idempotency-Key"),
     [HTTP_IF_MATCH] = HEADER_NAME("If-Match"),
-    [HTTP_PREFER] = HEADER_NAME("Prefer"),
     [HTTP_AUTHORIZATION] = HEADER_NAME("Authorization"),
     [HTTP_CONTENT_TYPE] = HEADER_NAME("Content-Type"),
     [HTTP_HOST] = HEADER_NAME("Host"),
@@ -42,9 +41,10 @@ static const struct header_name header_names[HTTP_HEADER_COUNT] = {
     [HTTP_ORIGIN] = HEADER_NAME("Origin"),
     [HTTP_SEC_FETCH_SITE] = HEADER_NAME("Sec-Fetch-Site"),
     [HTTP_SEC_FETCH_DEST] = HEADER_NAME("Sec-Fetch-Dest"),
+    [HTTP_FLEET_LOCK_PROTOCOL] = HEADER_NAME("fleet-lock-protocol"),
+    [HTTP_PREFER] = HEADER_NAME("Prefer"),
     [HTTP_X_FORWARDED_FOR] = HEADER_NAME("X-Forwarded-For"),
     [HTTP_FORWARDED] = HEADER_NAME("Forwarded"),
-    [HTTP_FLEET_LOCK_PROTOCOL] = HEADER_NAME("fleet-lock-protocol"),
     [HTTP_ACCEPT] = HEADER_NAME("Accept"),
     [HTTP_IF_NONE_MATCH] = HEADER_NAME("If-None-Match"),
 };
@@ -66,6 +66,9 @@ struct header_scan {
     bool malformed;
     const char *content_length, *transfer_encoding, *repeated;
     const char *next; /* where libmicrohttpd 0.9 should have found the next header */
+    struct {
+        size_t count, bytes; /* bytes of the values, with ", " behind each */
+    } lines[HTTP_HEADER_COUNT];
 };
 
 void http_skip_cookies(struct MHD_Connection *mhd)
@@ -123,12 +126,17 @@ static bool is_next_header(struct header_scan *scan, const char *name, const cha
 
 /* Blanks and tabs behind a value are no part of it (RFC 9110 §5.5), though libmicrohttpd 0.9
  * leaves them there. */
+static size_t len_without_blanks(const char *value, size_t len)
+{
+    while (len > 0 && (value[len - 1] == ' ' || value[len - 1] == '\t'))
+        len--;
+    return len;
+}
+
 static const char *without_blanks(struct http_request *request, const char *value, size_t len)
 {
-    size_t kept = len;
+    size_t kept = len_without_blanks(value, len);
 
-    while (kept > 0 && (value[kept - 1] == ' ' || value[kept - 1] == '\t'))
-        kept--;
     return kept == len ? value : memcpy(http_memory(request, kept + 1), value, kept);
 }
 
@@ -164,9 +172,42 @@ static enum MHD_Result scan_header(void *arg, enum MHD_ValueKind kind, const cha
         if (i <= HTTP_HOST && scan->request->headers[i] != NULL)
             scan->repeated = header_names[i].text;
         scan->request->headers[i] = without_blanks(scan->request, value, value_len);
+        scan->lines[i].count++;
+        scan->lines[i].bytes += value_len + 2;
         break;
     }
     return MHD_YES;
+}
+
+struct list_join {
+    enum http_header header;
+    char *end;
+};
+
+static enum MHD_Result join_line(void *arg, enum MHD_ValueKind kind, const char *name,
+                                 size_t name_len, const char *value, size_t value_len)
+{
+    struct list_join *join = arg;
+
+    (void)kind;
+    if (is_header(&header_names[join->header], name, name_len)) {
+        join->end = mempcpy(join->end, value, len_without_blanks(value, value_len));
+        join->end = mempcpy(join->end, ", ", 2);
+    }
+    return MHD_YES;
+}
+
+/* Makes one value of the lines of each list (RFC 9110 §5.3). Every line was well-formed. */
+static void join_lists(struct http_request *request, const struct header_scan *scan)
+{
+    for (enum http_header i = HTTP_PREFER; i < HTTP_HEADER_COUNT; i++) {
+        if (scan->lines[i].count < 2)
+            continue;
+        struct list_join join = {i, http_memory(request, scan->lines[i].bytes)};
+        request->headers[i] = join.end;
+        MHD_get_connection_values_n(request->mhd, MHD_HEADER_KIND, join_line, &join);
+        join.end[-2] = '\0';
+    }
 }
 
 /* Bytes of the request line and the headers, with the empty line behind them. */
@@ -347,6 +388,8 @@ bool http_take_headers(struct http_request *request, const char *version,
     MHD_get_connection_values_n(request->mhd, MHD_HEADER_KIND, scan_header, &scan);
     if (MHD_VERSION < 0x01000000 && scan.next + 2 != request->method + bytes)
         scan.malformed = true;
+    if (!scan.malformed && bytes <= HEADERS_MAX) /* so the lists take no more than this */
+        join_lists(request, &scan);
     drop_unsafe(request);
     if (!check_head(request, &scan, version, bytes, refusal))
         return false;

@@ -311,6 +311,39 @@ static void test_a_length_that_libmicrohttpd_refuses(struct world *w)
     }
 }
 
+/* RFC 9110 §5.3: the lines of a list are one value, whatever stands between them. */
+static void test_lists_in_several_lines(struct world *w)
+{
+    enum { MANY = 110 };
+    static const char *const lists[] = {
+        "Prefer: respond-async\r\nPrefer: wait=7\r\n",
+        "Prefer: wait=7\r\nX-Between: a\r\nprefer: wait=9\r\n",
+        "Prefer:\r\nPrefer: \t\r\nPREFER: wait=7 \t\r\nPrefer:\r\n",
+    };
+    char *many = calloc(MANY, sizeof("Prefer: p-000\r\n"));
+    size_t len = 0;
+    struct reply *r;
+
+    assert_non_null(many);
+    world_defer(w, free, many);
+    for (size_t i = 0; i < COUNT_OF(lists); i++) {
+        r = ask(w, "PUT", text(w, "/v1/locks/list-%zu", i), lists[i], "");
+        expect_status(r, 201);
+        assert_string_equal(reply_header(w, r, "Preference-Applied"), "wait=7");
+    }
+    for (int i = 0; i < MANY; i++)
+        len += (size_t)sprintf(many + len, "Prefer: p-%d\r\n", i);
+    r = ask(w, "PUT", "/v1/locks/list", text(w, "%sPrefer: wait=7\r\n", many), "");
+    expect_status(r, 201);
+    assert_string_equal(reply_header(w, r, "Preference-Applied"), "wait=7");
+    r = ask(w, "GET", "/livez", text(w, "Prefer: %04500d\r\nPrefer: %04500d\r\n", 0, 0), "");
+    expect_status(r, 200);
+    r = ask(w, "GET", "/livez", text(w, "Prefer: %05050d\r\nPrefer: %05050d\r\n", 0, 0), "");
+    expect_problem(r, 431, "headers-too-large");
+    expect_detail(ask(w, "GET", "/livez", "Content-Type: a\r\nContent-Type: b\r\n", ""),
+                  "Content-Type occurs more than once");
+}
+
 int main(void)
 {
     static const struct e2e_test tests[] = {
@@ -324,6 +357,7 @@ int main(void)
         E2E_TEST(test_blanks_behind_a_value),
         E2E_TEST(test_blanks_behind_a_length),
         E2E_TEST(test_a_length_that_libmicrohttpd_refuses),
+        E2E_TEST(test_lists_in_several_lines),
     };
     struct e2e_plan plan = {.name = "http-headers", E2E_TESTS(tests), .front_ends = 1};
 

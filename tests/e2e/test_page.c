@@ -27,6 +27,8 @@ static void test_the_files_of_the_page(struct world *w)
     expect_head(r, "default-src 'none'; script-src 'self'");
     expect_head(r, "require-trusted-types-for 'script'; trusted-types 'none'");
     assert_non_null(strstr(r->text, "<script type=\"module\" src=\"/page/page.js\"></script>"));
+    r = page_get(w->a, "/", BROWSER, "Accept: application/json;q=0.1");
+    expect_head(r, "Content-Type: text/html");
     r = page_get(w->a, "/page/page.js", NULL, NULL);
     expect_status(r, 200);
     expect_head(r, "Content-Type: text/javascript");
@@ -51,6 +53,7 @@ static void test_known_files_are_not_sent_again(struct world *w)
     r = page_get(w->a, "/page/page.css", header, NULL);
     expect_status(r, 304);
     assert_int_equal(strlen(r->text), 0);
+    expect_status(page_get(w->a, "/page/page.css", header, "If-None-Match: \"another\""), 304);
     assert_true(front_metric(w->a, "rlockd_requests_total", "status=\"304\"") > 0);
     expect_status(page_get(w->a, "/page/page.js", header, NULL), 200);
 }

@@ -138,6 +138,18 @@ static void test_addresses_behind_proxies(struct world *w)
     ASK(fe, .method = "GET", .path = "/v1/locks/quiet",
         .headers = {"X-Forwarded-For: 6.6.6.6", "X-Forwarded-For: 192.0.2.2"});
     assert_string_equal(logged(fe, "remote"), "192.0.2.2");
+    /* A proxy that adds a line of its own, as HAProxy does. */
+    ASK(fe, .method = "GET", .path = "/v1/locks/quiet",
+        .headers = {"X-Forwarded-For: 6.6.6.6, 192.0.2.3", "X-Forwarded-For: 127.0.0.9"});
+    assert_string_equal(logged(fe, "remote"), "192.0.2.3");
+    /* Also where the request is refused. */
+    ASK(fe, .method = "GET", .path = "/v1/locks/quiet",
+        .headers = {"If-Match: *", "If-Match: *", "X-Forwarded-For: 192.0.2.5",
+                    "X-Forwarded-For: 127.0.0.9"});
+    assert_string_equal(logged(fe, "remote"), "192.0.2.5");
+    ASK(fe, .method = "GET", .path = "/v1/locks/quiet",
+        .headers = {"Forwarded: for=192.0.2.4;proto=https", "Forwarded: for=127.0.0.9"});
+    assert_string_equal(logged(fe, "remote"), "192.0.2.4");
     ASK(fe, .method = "GET", .path = "/v1/locks/quiet",
         .headers = {"Forwarded: for=\"[2001:db8::1]:80\";proto=https"});
     assert_string_equal(logged(fe, "remote"), "2001:db8::1");
