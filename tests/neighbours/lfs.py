@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 NGINX = """
-daemon off; pid nginx.pid; error_log stderr;
+daemon off; master_process off; pid nginx.pid; error_log stderr;
 events {{}}
 http {{
   access_log off;
@@ -65,15 +65,16 @@ class Clone:
             file.chmod(0o644)
         file.write_text(text, encoding="utf-8")
         self.git("add", ".")
-        self.git("commit", "-qm", f"{path} is {text}")
+        self.git("commit", "-qm", f"{path} is {text[:40]}")
 
 
 class Objects:
-    """What a server of Git LFS has beside its locks: the objects, by the basic transfer."""
+    """What a server of Git LFS has beside its locks: the objects, by the basic transfer, at
+    the address `public`."""
 
-    def __init__(self):
+    def __init__(self, public):
         objects = self
-        self.kept = {}
+        self.kept, self.public = {}, public
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self):
@@ -107,7 +108,7 @@ class Objects:
         verb = asked["operation"]
         return json.dumps({"transfer": "basic", "objects": [
             {**each, "actions": {} if verb == "upload" and each["oid"] in self.kept else
-             {verb: {"href": f"{self.url}/{each['oid']}"}}}
+             {verb: {"href": f"{self.public}/{each['oid']}"}}}
             for each in asked["objects"]]}).encode()
 
     def close(self):

@@ -15,6 +15,7 @@ from world import BASIC, expect, made_up
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs/neighbours.md"
 MANY, PAGE = 10000, 1000
+MADE_UP = "192.0.2.66"  # an address that no client has
 
 
 def basic(user, password="any"):
@@ -159,10 +160,13 @@ def force(world):
 def locks_beside_objects(world):
     """With the recipe of docs/neighbours.md, nginx leads the locks of an LFS URL to rlockd and
     the rest to the server of the objects: a locked object is pushed by its owner, and by
-    nobody else."""
-    port, objects, name = free_port(), Objects(), new_repo()
+    nobody else; it may be large, and clients do not choose their address in the log."""
+    port, name = free_port(), new_repo()
+    url = f"http://127.0.0.1:{port}/lfs/{name}"
+    objects = Objects(url)
+    front = world.place.front(world.redis, "--trusted-proxies", "127.0.0.1")
     recipe = re.search(r"```nginx\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.S)[1]
-    recipe = recipe.replace("http://localhost:7400", world.fronts[0].url)
+    recipe = recipe.replace("http://localhost:7400", front.url)
     recipe = recipe.replace("https://objects.example", objects.url)
     folder = world.place.folder / "nginx"
     folder.mkdir()
@@ -170,23 +174,28 @@ def locks_beside_objects(world):
 
     def answers():
         with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
-            connection.request("GET", f"/lfs/{name}/locks", headers=basic("anna"))
+            connection.request("GET", f"/lfs/{name}/locks",
+                               headers={**basic("anna"), "X-Forwarded-For": MADE_UP})
             return connection.getresponse().status == 200
     nginx = world.place.start(["nginx", "-p", folder, "-c", "nginx.conf"], answers=answers)
+    large = "of anna " * 250000
     with contextlib.closing(objects):
-        anna, ben = Team(world, f"http://127.0.0.1:{port}/lfs/{name}").clones
-        anna.write("model.obj", "of anna")
+        anna, ben = Team(world, url).clones
+        anna.write("model.obj", large)
         anna.lfs("lock", "model.obj")
         anna.git("push", "-q", "origin", "HEAD:main")
-        assert list(objects.kept.values()) == [b"of anna"], objects.kept
+        assert list(objects.kept.values()) == [large.encode()], len(objects.kept)
         ben.git("pull", "-q", "origin", "main")
-        assert (ben.folder / "model.obj").read_text(encoding="utf-8") == "of anna"
+        assert (ben.folder / "model.obj").read_text(encoding="utf-8") == large
         ben.write("model.obj", "of ben")
         assert "model.obj - anna" in ben.git("push", "origin", "HEAD:main", works=False)
         assert len(objects.kept) == 1, "an object was pushed before its lock was asked for"
         anna.lfs("unlock", "model.obj")
         ben.git("push", "-q", "origin", "HEAD:main")
     nginx.stop()
+    front.stop()
+    log = front.log.read_text(encoding="utf-8")
+    assert "/lfs/" in log and MADE_UP not in log, "a client chooses its address in the log"
 
 
 def callers_are_owners(world):
