@@ -87,8 +87,9 @@ static int follow_wait(struct chain *chain, json_t *wait, const char *who)
     return status;
 }
 
-/* `waits`: the long waits of the holder's session. A server that tells none has no such member.
- */
+/* `waits`: the waits of the holder's session that the server tells of: no short wait, none for
+ * a lock that the caller may not read, and none at all with `--deadlock-check-ms 0`. A server
+ * of version 0.1 has no such member. */
 static int follow_holder(struct chain *chain, json_t *holder, const char *who)
 {
     const char *session_id = text_of(holder, "session_id");
@@ -112,9 +113,7 @@ static int follow_holder(struct chain *chain, json_t *holder, const char *who)
         }
     }
     if (status == 0 && count == 0) {
-        end_at(chain, who,
-               waits ? " waits for no lock, or not for a second yet"
-                     : ": the server does not tell what its session waits for");
+        end_at(chain, who, " waits for no lock that the server tells of");
     }
     json_decref(session);
     return status;
