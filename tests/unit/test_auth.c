@@ -443,7 +443,15 @@ static void requests_a_second_are_counted(void **state)
         assert_true(auth_count_request(find(TOKEN_B), now_ns));
 }
 
-/* What was begun under the old file counts under the new one, and ends there. */
+static void replace(struct auth_source *source, const char *text)
+{
+    auth = NULL; /* the source's */
+    load(text);
+    assert_true(auth_source_replace(source, auth));
+}
+
+/* What was begun under the old file counts under the new one, and ends there. A file without
+ * the token forgets it. */
 static void a_new_file_keeps_the_counts(void **state)
 {
     (void)state;
@@ -453,16 +461,17 @@ static void a_new_file_keeps_the_counts(void **state)
     const struct auth_caller *before = find(TOKEN_A);
 
     assert_true(auth_begin_wait(before));
-    auth = NULL; /* the source's */
-    load("other " HASH_B " lock=*\nfewer " HASH_A " read=* max-waiters=1\n");
-    assert_true(auth_source_replace(source, auth));
-    const struct auth_caller *after = find(TOKEN_A);
+    replace(source, "other " HASH_B " lock=*\nfewer " HASH_A " read=* max-waiters=1\n");
+    assert_false(auth_begin_wait(find(TOKEN_A)));
+    auth_end_wait(before);
+    assert_true(auth_begin_wait(find(TOKEN_A)));
+    replace(source, "other " HASH_B " lock=*\n");
+    replace(source, "few " HASH_A " lock=* max-waiters=1\n");
+    assert_true(auth_begin_wait(find(TOKEN_A)));
+    auth_end_wait(find(TOKEN_A));
     auth = NULL;
-    assert_false(auth_begin_wait(after));
     auth_end_wait(before);
     auth_snapshot_drop(old);
-    assert_true(auth_begin_wait(after));
-    auth_end_wait(after);
     auth_source_free(source);
 }
 
