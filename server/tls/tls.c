@@ -159,6 +159,7 @@ void tls_stop(void)
     tls.is_on = false;
     replace_identity(NULL);
     gnutls_free(tls.client_authorities.data);
+    tls.client_authorities = (gnutls_datum_t){NULL, 0};
 }
 
 bool tls_is_on(void)

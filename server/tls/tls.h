@@ -38,7 +38,8 @@ void *tls_certificate_callback(void);
 
 /* The handshakes of one worker. */
 struct tls_gate {
-    unsigned costly;   /* steps of this turn that cost a millisecond or so */
+    uint64_t turn;     /* how many have begun */
+    unsigned costly;   /* connections with steps of this turn that cost a millisecond or so */
     size_t under_way;  /* handshakes that have begun */
     bool is_holding;   /* further handshakes wait for the next turn */
     unsigned refused;  /* clients' certificates since the last line in the log */
@@ -46,7 +47,7 @@ struct tls_gate {
     struct metrics *metrics;
 };
 
-/* A turn of the worker begins: two costly steps of handshakes may follow. Further handshakes
+/* A turn of the worker begins: two handshakes may take costly steps in it. Further handshakes
  * get to read nothing until the next turn. */
 void tls_gate_open(struct tls_gate *gate);
 

@@ -13,8 +13,9 @@
 #include "server/base/metrics.h"
 #include "server/tls/tls_internal.h"
 
-/* In a turn of a worker: signatures for clients, key exchanges, and checks of certificates. */
-enum { COSTLY_STEPS_MAX = 2 };
+/* In a turn of a worker: connections with signatures, key exchanges or checks of certificates.
+ * None of them has more than one handshake. */
+enum { COSTLY_MAX = 2 };
 
 #define LOG_EVERY_NS (1 * CLOCK_NS_PER_S)
 
@@ -22,6 +23,7 @@ struct tls_conn {
     struct tls_gate *gate;
     gnutls_session_t session;
     struct tls_identity *identity; /* NULL: no handshake has come so far */
+    uint64_t charged_turn;         /* of the gate, in which the connection counted last */
     int fd;
     bool is_under_way, is_established, is_ended;
     bool is_cheap; /* nothing is left of the handshake but what costs little */
@@ -31,8 +33,20 @@ struct tls_conn {
 
 void tls_gate_open(struct tls_gate *gate)
 {
+    gate->turn++;
     gate->costly = 0;
     gate->is_holding = false;
+}
+
+static bool is_charged(const struct tls_conn *conn)
+{
+    return conn->charged_turn == conn->gate->turn;
+}
+
+static void charge(struct tls_conn *conn)
+{
+    conn->gate->costly += !is_charged(conn);
+    conn->charged_turn = conn->gate->turn;
 }
 
 static void set_under_way(struct tls_conn *conn, bool is_under_way)
@@ -47,8 +61,8 @@ static ssize_t pull(gnutls_transport_ptr_t arg, void *data, size_t size)
     /* recv() would still return bytes that the client sent before this server ended the
      * connection. */
     bool is_over = conn->is_ended && !conn->is_established;
-    bool is_held = !is_over && !conn->is_established && !conn->is_cheap &&
-                   conn->gate->costly >= COSTLY_STEPS_MAX;
+    bool is_held = !is_over && !conn->is_established && !conn->is_cheap && !is_charged(conn) &&
+                   conn->gate->costly >= COSTLY_MAX;
     ssize_t n = is_over || is_held ? -1 : recv(conn->fd, data, size, 0);
 
     conn->gate->is_holding |= is_held;
@@ -119,7 +133,6 @@ static int verify_client(gnutls_session_t session)
     gnutls_datum_t why = {NULL, 0};
     unsigned status = 0;
 
-    conn->gate->costly++;
     if (gnutls_certificate_verify_peers(session, &purpose, 1, &status) != 0)
         status |= GNUTLS_CERT_INVALID;
     if (status == 0)
@@ -170,13 +183,14 @@ static bool is_no_certificate(const gnutls_datum_t *message)
     return message->size <= sizeof(empty) && memcmp(message->data, empty, message->size) == 0;
 }
 
-/* A message of the client that is about to be read. Each hello counts: behind one whose key the
- * server did not take comes another (RFC 8446 §4.1.4), and the server works with the key before
- * it answers. In TLS 1.2 the client's key comes later. */
+/* A message of the client that is about to be read. Only the last one of a handshake costs
+ * little. Each hello counts: behind one whose key the server did not take comes another (RFC
+ * 8446 §4.1.4), and the server works with the key before it answers. In TLS 1.2 the client's
+ * key comes later. */
 static void before_message(struct tls_conn *conn, unsigned type)
 {
-    if (type == GNUTLS_HANDSHAKE_CLIENT_HELLO || type == GNUTLS_HANDSHAKE_CLIENT_KEY_EXCHANGE)
-        conn->gate->costly++;
+    if (type != GNUTLS_HANDSHAKE_FINISHED)
+        charge(conn);
     if (type == GNUTLS_HANDSHAKE_CLIENT_KEY_EXCHANGE)
         conn->is_cheap = tls_client_authorities() == NULL;
 }
@@ -234,6 +248,7 @@ struct tls_conn *tls_conn_new(struct tls_gate *gate, void *session, int fd)
         return NULL;
     }
     conn->gate = gate;
+    conn->charged_turn = gate->turn - 1;
     conn->session = session;
     conn->fd = fd;
     gnutls_transport_get_ptr2(session, &receive, &send);

@@ -35,18 +35,31 @@ struct pair {
 };
 
 static struct metrics metrics;
-static gnutls_certificate_credentials_t server_credentials, client_credentials;
+static gnutls_certificate_credentials_t server_credentials, client_credentials,
+    certified_credentials; /* of clients that have a certificate */
 
-static int set_up(void **state)
+/* "": clients need no certificate. */
+static void start(const char *client_authorities)
 {
     char error[256];
 
+    assert_true(tls_start(certificate_path, certificate_key_path, client_authorities, error,
+                          sizeof(error)));
+}
+
+static int set_up(void **state)
+{
     (void)state;
     certificate_write(1, NULL);
     assert_int_equal(metrics_init(&metrics, 0), 0);
-    assert_true(tls_start(certificate_path, certificate_key_path, "", error, sizeof(error)));
+    start("");
     gnutls_certificate_allocate_credentials(&client_credentials);
+    gnutls_certificate_allocate_credentials(&certified_credentials);
+    gnutls_certificate_set_x509_key_file(certified_credentials, certificate_path,
+                                         certificate_key_path, GNUTLS_X509_FMT_PEM);
     gnutls_certificate_allocate_credentials(&server_credentials);
+    gnutls_certificate_set_x509_trust_file(server_credentials, certificate_path,
+                                           GNUTLS_X509_FMT_PEM);
     gnutls_certificate_set_retrieve_function2(
         server_credentials,
         (gnutls_certificate_retrieve_function2 *)tls_certificate_callback());
@@ -57,6 +70,7 @@ static int tear_down(void **state)
 {
     (void)state;
     gnutls_certificate_free_credentials(client_credentials);
+    gnutls_certificate_free_credentials(certified_credentials);
     gnutls_certificate_free_credentials(server_credentials);
     tls_stop();
     metrics_release(&metrics);
@@ -226,6 +240,122 @@ static void two_key_exchanges_a_turn(void **state)
     assert_int_equal(answered_at_once(0, "NORMAL:-VERS-ALL:+VERS-TLS1.2"), 2);
 }
 
+static int ask_for_certificates(void **state)
+{
+    (void)state;
+    tls_stop();
+    start(certificate_path);
+    return 0;
+}
+
+static int ask_for_nothing(void **state)
+{
+    (void)state;
+    tls_stop();
+    start("");
+    return 0;
+}
+
+static int spoil_signature(gnutls_session_t session, unsigned type, unsigned when,
+                           unsigned incoming, const gnutls_datum_t *message)
+{
+    (void)session;
+    (void)type;
+    (void)when;
+    if (!incoming)
+        message->data[message->size - 1] ^= 1;
+    return 0;
+}
+
+/* The client has sent its certificate, and a wrong signature. The next turn begins. */
+static struct pair pair_open_with_wrong_signature(struct tls_gate *gate, const char *priorities)
+{
+    struct pair pair = pair_open(gate, priorities);
+
+    gnutls_credentials_set(pair.client, GNUTLS_CRD_CERTIFICATE, certified_credentials);
+    gnutls_handshake_set_hook_function(pair.client, GNUTLS_HANDSHAKE_CERTIFICATE_VERIFY,
+                                       GNUTLS_HOOK_PRE, spoil_signature);
+    tls_gate_open(gate);
+    shake_hands(&pair);
+    go_on(pair.client, &pair.client_is_done);
+    tls_gate_open(gate);
+    return pair;
+}
+
+/* Of all clients together, how many signatures does the server check in one turn? */
+static int refused_at_once(const char *priorities)
+{
+    struct tls_gate gate = {.metrics = &metrics};
+    struct pair pairs[COUNT];
+    int count = 0;
+
+    for (int i = 0; i < COUNT; i++)
+        pairs[i] = pair_open_with_wrong_signature(&gate, priorities);
+    for (int i = 0; i < COUNT; i++)
+        count += gnutls_error_is_fatal(gnutls_handshake(pairs[i].server));
+    for (int i = 0; i < COUNT; i++)
+        pair_close(&pairs[i]);
+    return count;
+}
+
+static void two_wrong_signatures_a_turn(void **state)
+{
+    (void)state;
+    assert_int_equal(refused_at_once("NORMAL:-VERS-ALL:+VERS-TLS1.3"), 2);
+    assert_int_equal(refused_at_once("NORMAL:-VERS-ALL:+VERS-TLS1.2"), 2);
+}
+
+/* Hellos of SSL 2.0 may offer TLS 1.2: RFC 5246 §E.2. */
+static void two_old_hellos_a_turn(void **state)
+{
+    static const unsigned char hello[] =
+        "\x80\x2f\1\3\3\0\6\0\0\0\x20"      /* client hello, TLS 1.2 */
+        "\0\xc0\x2b\0\0\xff"                /* ECDHE-ECDSA-AES128-GCM-SHA256, RFC 5746 */
+        "0123456789abcdef0123456789abcdef"; /* random */
+    struct tls_gate gate = {.metrics = &metrics};
+    struct pair pairs[COUNT];
+
+    (void)state;
+    tls_gate_open(&gate);
+    for (int i = 0; i < COUNT; i++) {
+        pairs[i] = pair_open(&gate, "NORMAL");
+        assert_int_equal(write(pairs[i].fds[0], hello, sizeof(hello) - 1), sizeof(hello) - 1);
+        assert_int_equal(gnutls_handshake(pairs[i].server), GNUTLS_E_AGAIN);
+    }
+    assert_int_equal(answered(pairs), 2);
+    for (int i = 0; i < COUNT; i++)
+        pair_close(&pairs[i]);
+}
+
+/* Two clients get through their handshakes in one turn, the third one waits. */
+static void expect_two_clients_a_turn(const char *priorities)
+{
+    struct tls_gate gate = {.metrics = &metrics};
+    struct pair pairs[3];
+
+    for (int i = 0; i < 3; i++) {
+        pairs[i] = pair_open(&gate, priorities);
+        gnutls_credentials_set(pairs[i].client, GNUTLS_CRD_CERTIFICATE, certified_credentials);
+    }
+    tls_gate_open(&gate);
+    for (int run = 0; run < TURNS_MAX; run++)
+        for (int i = 0; i < 3; i++)
+            shake_hands(&pairs[i]);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(pairs[i].server_is_done, i < 2);
+        shake_hands_alone(&gate, &pairs[i]);
+        pair_close(&pairs[i]);
+    }
+}
+
+/* A handshake counts once in a turn, however many messages of it come in that turn. */
+static void a_client_counts_once_a_turn(void **state)
+{
+    (void)state;
+    expect_two_clients_a_turn("NORMAL:-VERS-ALL:+VERS-TLS1.3");
+    expect_two_clients_a_turn("NORMAL:-VERS-ALL:+VERS-TLS1.2");
+}
+
 /* Neither works the server for a client that was cut off, nor does this one wait for its turn,
  * for it keeps its place as long. */
 static void nothing_for_a_connection_that_was_ended(void **state)
@@ -237,6 +367,7 @@ static void nothing_for_a_connection_that_was_ended(void **state)
     assert_int_equal(gnutls_handshake(pair.client), GNUTLS_E_AGAIN);
     gate.costly = 2;
     assert_int_equal(gnutls_handshake(pair.server), GNUTLS_E_AGAIN);
+    assert_true(gate.is_holding);
     tls_conn_end(pair.conn);
     assert_true(gnutls_error_is_fatal(gnutls_handshake(pair.server)));
     pair_close(&pair);
@@ -405,6 +536,12 @@ int main(void)
         cmocka_unit_test(two_handshakes_a_turn),
         cmocka_unit_test(two_handshakes_a_turn_after_a_retry),
         cmocka_unit_test(two_key_exchanges_a_turn),
+        cmocka_unit_test_setup_teardown(two_wrong_signatures_a_turn, ask_for_certificates,
+                                        ask_for_nothing),
+        cmocka_unit_test(two_old_hellos_a_turn),
+        cmocka_unit_test(a_client_counts_once_a_turn),
+        cmocka_unit_test_setup_teardown(a_client_counts_once_a_turn, ask_for_certificates,
+                                        ask_for_nothing),
         cmocka_unit_test(nothing_for_a_connection_that_was_ended),
         cmocka_unit_test(common_clients_need_no_retry),
         cmocka_unit_test(handshakes_hold_nobody_else),
