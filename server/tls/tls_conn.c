@@ -26,7 +26,8 @@ struct tls_conn {
     uint64_t charged_turn;         /* of the gate, in which the connection counted last */
     int fd;
     bool is_under_way, is_established, is_ended;
-    bool is_cheap; /* nothing is left of the handshake but what costs little */
+    bool is_verified; /* the client's certificate is a good one */
+    bool is_cheap;    /* nothing is left of the handshake but what costs little */
 };
 
 /* --- handshakes in turn ------------------------------------------------------------------- */
@@ -125,6 +126,7 @@ static gnutls_alert_description_t alert_of(unsigned status)
     return GNUTLS_A_BAD_CERTIFICATE;
 }
 
+/* In TLS 1.2 GnuTLS calls it before it reads the client's key. */
 static int verify_client(gnutls_session_t session)
 {
     gnutls_typed_vdata_st purpose = {.type = GNUTLS_DT_KEY_PURPOSE_OID,
@@ -133,9 +135,12 @@ static int verify_client(gnutls_session_t session)
     gnutls_datum_t why = {NULL, 0};
     unsigned status = 0;
 
+    if (conn->is_verified)
+        return 0;
     if (gnutls_certificate_verify_peers(session, &purpose, 1, &status) != 0)
         status |= GNUTLS_CERT_INVALID;
-    if (status == 0)
+    conn->is_verified = status == 0;
+    if (conn->is_verified)
         return 0;
     gnutls_certificate_verification_status_print(status, GNUTLS_CRT_X509, &why, 0);
     refuse(conn, alert_of(status), why.data != NULL ? (char *)why.data : "out of memory");
@@ -187,12 +192,15 @@ static bool is_no_certificate(const gnutls_datum_t *message)
  * little. Each hello counts: behind one whose key the server did not take comes another (RFC
  * 8446 §4.1.4), and the server works with the key before it answers. In TLS 1.2 the client's
  * key comes later. */
-static void before_message(struct tls_conn *conn, unsigned type)
+static int before_message(struct tls_conn *conn, unsigned type)
 {
     if (type != GNUTLS_HANDSHAKE_FINISHED)
         charge(conn);
     if (type == GNUTLS_HANDSHAKE_CLIENT_KEY_EXCHANGE)
         conn->is_cheap = tls_client_authorities() == NULL;
+    /* In TLS 1.3 GnuTLS would check the signature first, with the key of a stranger, which may
+     * be so large that this takes seconds. */
+    return type == GNUTLS_HANDSHAKE_CERTIFICATE_VERIFY ? verify_client(conn->session) : 0;
 }
 
 static int on_message(gnutls_session_t session, unsigned type, unsigned when, unsigned incoming,
@@ -201,8 +209,7 @@ static int on_message(gnutls_session_t session, unsigned type, unsigned when, un
     struct tls_conn *conn = conn_of(session);
 
     if (when == GNUTLS_HOOK_PRE) {
-        if (incoming)
-            before_message(conn, type);
+        return incoming ? before_message(conn, type) : 0;
     } else if (!incoming) {
         if (type == GNUTLS_HANDSHAKE_SERVER_HELLO)
             conn->is_cheap = gnutls_protocol_get_version(session) == GNUTLS_TLS1_3 &&

@@ -305,6 +305,23 @@ static void two_wrong_signatures_a_turn(void **state)
     assert_int_equal(refused_at_once("NORMAL:-VERS-ALL:+VERS-TLS1.2"), 2);
 }
 
+/* A certificate of a stranger may have a key of any size, so that a check of its signature
+ * takes seconds. */
+static void no_signature_of_a_stranger_is_checked(void **state)
+{
+    struct tls_gate gate = {.metrics = &metrics};
+    struct pair pair = pair_open_with_wrong_signature(&gate, "NORMAL:-VERS-ALL:+VERS-TLS1.3");
+
+    (void)state;
+    assert_int_equal(gnutls_handshake(pair.server), GNUTLS_E_PK_SIG_VERIFY_FAILED);
+    pair_close(&pair);
+    pair = pair_open_with_wrong_signature(&gate, "NORMAL:-VERS-ALL:+VERS-TLS1.3");
+    /* They have no authority, so that every client is a stranger. */
+    gnutls_credentials_set(pair.server, GNUTLS_CRD_CERTIFICATE, client_credentials);
+    assert_int_equal(gnutls_handshake(pair.server), GNUTLS_E_CERTIFICATE_ERROR);
+    pair_close(&pair);
+}
+
 /* Hellos of SSL 2.0 may offer TLS 1.2: RFC 5246 §E.2. */
 static void two_old_hellos_a_turn(void **state)
 {
@@ -538,6 +555,8 @@ int main(void)
         cmocka_unit_test(two_key_exchanges_a_turn),
         cmocka_unit_test_setup_teardown(two_wrong_signatures_a_turn, ask_for_certificates,
                                         ask_for_nothing),
+        cmocka_unit_test_setup_teardown(no_signature_of_a_stranger_is_checked,
+                                        ask_for_certificates, ask_for_nothing),
         cmocka_unit_test(two_old_hellos_a_turn),
         cmocka_unit_test(a_client_counts_once_a_turn),
         cmocka_unit_test_setup_teardown(a_client_counts_once_a_turn, ask_for_certificates,
