@@ -11,6 +11,7 @@
 #include "server/base/clock.h"
 #include "server/http/addresses.h"
 #include "server/http/http_conn.h"
+#include "server/tls/tls.h"
 
 #define ROUND_NS (1 * CLOCK_NS_PER_S)
 #define ROUND_CROWDED_NS (CLOCK_NS_PER_S / 10)
@@ -67,13 +68,15 @@ static void cut_off(struct http_conns *conns, struct http_conn *conn, int64_t no
 /* --- looks -------------------------------------------------------------------------------- */
 
 /* The end of a stream that comes together with other bytes is lost on libmicrohttpd, which
- * reads only those bytes and hears of nothing after them. */
+ * reads only those bytes and hears of nothing after them. The hello of a TLS client waits
+ * unread for its turn, so that the end behind it cannot be read. */
 static bool has_ended(const struct http_conn *conn, int64_t now_ns)
 {
     char byte;
 
     return now_ns - conn->since_ns > ENDED_GRACE_NS &&
-           recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+           (recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0 ||
+            tls_conn_has_left(conn->tls));
 }
 
 /* Notes what the client has to read, and when it last went on reading. */

@@ -62,6 +62,9 @@ void tls_conn_bar(void *session);
 /* The connection was ended by this server: a handshake fails at its next read, in any turn.
  * NULL is no error. */
 void tls_conn_end(struct tls_conn *conn);
+/* Has the client ended its side before this server answered its hello? What it has sent may
+ * still be unread. NULL: no. */
+bool tls_conn_has_left(const struct tls_conn *conn);
 /* When the session is not used any more. NULL is no error. */
 void tls_conn_free(struct tls_conn *conn);
 

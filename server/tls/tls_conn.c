@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <gnutls/crypto.h>
 #include <netdb.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -243,6 +244,14 @@ void tls_conn_end(struct tls_conn *conn)
 {
     if (conn != NULL)
         conn->is_ended = true;
+}
+
+bool tls_conn_has_left(const struct tls_conn *conn)
+{
+    if (conn == NULL || conn->identity != NULL)
+        return false;
+    struct pollfd look = {.fd = conn->fd, .events = POLLRDHUP};
+    return poll(&look, 1, 0) > 0;
 }
 
 struct tls_conn *tls_conn_new(struct tls_gate *gate, void *session, int fd)

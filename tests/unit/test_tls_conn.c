@@ -398,6 +398,31 @@ static void nothing_for_a_connection_that_was_ended(void **state)
     pair_close(&pair);
 }
 
+/* The hello of such a client is still to be read, so that recv() does not tell. */
+static void clients_that_left_are_seen(void **state)
+{
+    struct tls_gate gate = {.metrics = &metrics, .costly = 2};
+    struct pair pair = pair_open(&gate, "NORMAL");
+
+    (void)state;
+    assert_false(tls_conn_has_left(NULL));
+    assert_int_equal(gnutls_handshake(pair.client), GNUTLS_E_AGAIN);
+    assert_int_equal(gnutls_handshake(pair.server), GNUTLS_E_AGAIN);
+    assert_true(gate.is_holding);
+    assert_false(tls_conn_has_left(pair.conn));
+    shutdown(pair.fds[0], SHUT_WR);
+    assert_true(tls_conn_has_left(pair.conn));
+    pair_close(&pair);
+
+    /* Behind the handshake there may be a whole request, which has its answer. */
+    pair = pair_open(&gate, "NORMAL");
+    shake_hands_alone(&gate, &pair);
+    assert_int_equal(gnutls_record_send(pair.client, "GET /", 5), 5);
+    shutdown(pair.fds[0], SHUT_WR);
+    assert_false(tls_conn_has_left(pair.conn));
+    pair_close(&pair);
+}
+
 static int retries;
 
 static int on_client_message(gnutls_session_t session, unsigned type, unsigned when,
@@ -562,6 +587,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_client_counts_once_a_turn, ask_for_certificates,
                                         ask_for_nothing),
         cmocka_unit_test(nothing_for_a_connection_that_was_ended),
+        cmocka_unit_test(clients_that_left_are_seen),
         cmocka_unit_test(common_clients_need_no_retry),
         cmocka_unit_test(handshakes_hold_nobody_else),
         cmocka_unit_test(only_an_end_is_an_end),
