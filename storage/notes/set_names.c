@@ -139,6 +139,16 @@ void set_names_end(struct store *store, const char *lease_id)
     topology_command(store_topology(store), &tag, &command, on_shortened, NULL);
 }
 
+void set_names_end_noted(struct store *store, const struct lease_ref *ref)
+{
+    char lease_id[LEASE_ID_SIZE];
+
+    if (!lease_ref_is_set(ref))
+        return;
+    lease_ref_id(ref, lease_id);
+    set_names_end(store, lease_id);
+}
+
 /* --- finding names ------------------------------------------------------------------------ */
 
 static void send_get(struct names_call *call, redis_done *done)

@@ -132,13 +132,10 @@ static void on_visited(void *arg, size_t i, const struct redis_result *result)
     const struct redis_value *kind = value_count(result->reply) > 0
                                          ? value_at(result->reply, LEASE_END_REPLY_KIND)
                                          : result->reply;
-    char lease_id[LEASE_ID_SIZE];
     size_t kind_len;
 
-    if (result->outcome == REDIS_DONE && lease_ref_is_set(&call->refs[i])) {
-        lease_ref_id(&call->refs[i], lease_id);
-        set_names_end(call->store, lease_id);
-    }
+    if (result->outcome == REDIS_DONE)
+        set_names_end_noted(call->store, &call->refs[i]);
     value_text(kind, &kind_len);
     if (result->outcome == REDIS_DONE && kind_len > 0) {
         call->worked_off[i] = WORKED_OFF_HELD;

@@ -1,5 +1,5 @@
 /* Keep-alive: heartbeat, alarm, and what the client says it holds. */
-#include "harness_session.h"
+#include "multi_locks.h"
 
 enum { AT_ONCE_MS = 1000, SOON_MS = 1500 };
 
@@ -128,6 +128,21 @@ static void test_held_nothing(struct world *w)
     session_hold(w->a, &s, "held-none/3", NULL);
     stays_true(keep_alive(w->b, &s, NULL)->status == 200, ttl_ms + 100);
     expect_alive(keep_alive(w->a, &s, "held="), 0);
+}
+
+/* What is kept of the names lasts as long as what is kept of the lease. */
+static void test_held_nothing_of_several_locks(struct world *w)
+{
+    struct session s = session_new(w->a, ttl_of(w, 1000));
+    struct reply *r = multi_put(w->a, &s, token_new(w), "{held}a {held}b",
+                                ", \"ttl_ms\": 600000");
+    const char *names = text(w, "PTTL rlockd:set:{%s}", reply_str(r, "lease_id"));
+
+    expect_status(r, 201);
+    stays_true(keep_alive(w->b, &s, NULL)->status == 200, patience_ms(1000) + 100);
+    assert_in_range(redis_int(w->redis, names), 500000, 660000);
+    expect_alive(keep_alive_body(w->a, &s, "{\"held\": []}"), 0);
+    wait_until(redis_int(w->redis, names) <= 60000, 3000);
 }
 
 static const char *held_body(struct world *w, size_t count)
@@ -441,6 +456,7 @@ int main(void)
         E2E_TEST(test_held_in_a_body),
         E2E_TEST(test_held_in_the_query),
         E2E_TEST(test_held_nothing),
+        E2E_TEST(test_held_nothing_of_several_locks),
         E2E_TEST(test_held_that_is_refused),
         E2E_TEST(test_hanging_until_the_session_ends),
         E2E_TEST(test_one_of_two_hanging_ones_is_told),
