@@ -11,7 +11,7 @@ export class Refusal extends Error {
   }
 }
 
-// The parsed answer; throws a Refusal, or a TypeError where the server gave no answer.
+// The parsed answer; throws a Refusal, or another error where no whole answer came.
 export async function ask(method, path, {headers = {}, body, signal} = {}) {
   const sent = {...headers};
   if (token)
@@ -22,7 +22,11 @@ export async function ask(method, path, {headers = {}, body, signal} = {}) {
     method, headers: sent, signal, cache: "no-store", credentials: "omit",
     body: body && JSON.stringify(body),
   });
-  const told = await answer.json().catch(() => ({}));
+  const told = await answer.json().catch(error => {
+    if (answer.ok)
+      throw error;
+    return {};
+  });
   if (!answer.ok)
     throw new Refusal(answer.status, told, Number(answer.headers.get("Retry-After")) || 0);
   return told;

@@ -201,6 +201,19 @@ async function forceUnlocksTheGrantThatIsShown(browser) {
   await page.context().close();
 }
 
+// An answer that is cut off says nothing of what was done.
+async function tellsNothingByHalfAnAnswer(browser) {
+  await hold("half", {note: "one"});
+  const page = await open(browser, "#lock/half", tokens.ops);
+  await page.route(/force-unlock$/, route => route.fulfill({status: 200, body: '{"unlocked'}));
+  await page.getByRole("button", {name: "Force-unlock…"}).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Reason").fill("it hangs");
+  await dialog.getByRole("button", {name: "Force-unlock"}).click();
+  await seen(dialog.locator("#dialog-trouble"));
+  await page.context().close();
+}
+
 // The next holder appears in the page that has freed the lock.
 async function showsTheNextHolder(browser) {
   await hold("relay", {note: "one"});
@@ -598,8 +611,8 @@ function nothingComesFromElsewhere() {
 const FIRST = [listsWhatIsHeldAndWaited];
 const ROWS = [
   [showsWhatAJavaClientHolds, showsALeaseLongerThanTheCalendar, listsInPagesOf100,
-    forceUnlocksTheGrantThatIsShown, showsTheNextHolder, holdsALockForAPerson, holdsALockInTurn,
-    givesUpAfterALostAnswer, hostileTextsStayText],
+    forceUnlocksTheGrantThatIsShown, tellsNothingByHalfAnAnswer, showsTheNextHolder,
+    holdsALockForAPerson, holdsALockInTurn, givesUpAfterALostAnswer, hostileTextsStayText],
   [endsASession, tellsWhyALockIsNotFree, tellsAWaitForSeveralLocks,
     claimsNothingOfWaitsThatItDoesNotKnow, keepsRowsThatAreAlike, losesNoNodeToItsKey,
     tellsADeadlock, offersOnlyWhatIsAllowed, beginsWithWhatMayBeRead, forgetsTheToken,
