@@ -6,7 +6,8 @@ enum {
     SKEW_MAX_US = 2500000,
     DRIFT_MAX_PPM = 400, /* all the run long: together at most 3 s */
     STRAY_PERCENT = 20,
-    RECONNECT_MS = 3000 /* front ends are connected again by then, and have set the marker */
+    RECONNECT_MS = 3000, /* front ends are connected again by then, and have set the marker */
+    CLAIM_MS = 5000      /* a front end that dies in a visit keeps others from it for so long */
 };
 
 static int nodes;
@@ -41,10 +42,14 @@ struct server *quorum_pick(struct chance *chance)
     return able[chance_below(chance, (uint64_t)count)];
 }
 
+/* The server has every lease again when its quarantine is over and the watchdog has visited the
+ * leases that were granted without its vote (docs/quorum.md, "A rolling restart"). */
 void quorum_note_restart(struct server *server)
 {
+    int64_t visit_ms = WATCHDOG_MS * world.pace / 3 + CLAIM_MS;
     int64_t until_ns = now_ns() +
-                       (QUORUM_QUARANTINE_MS * world.pace + RECONNECT_MS) * CLOCK_NS_PER_MS;
+                       (QUORUM_QUARANTINE_MS * world.pace + RECONNECT_MS + visit_ms) *
+                           CLOCK_NS_PER_MS;
 
     if (until_ns > server->hurt_until_ns)
         server->hurt_until_ns = until_ns;
