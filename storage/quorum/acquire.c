@@ -336,22 +336,13 @@ static void refuse_busy(struct quorum_call *call, const struct node_reply *repli
 
 /* --- votes -------------------------------------------------------------------------------- */
 
-/* Above every token that was seen, and near the clocks of the servers. */
-static int64_t propose(const struct quorum_call *call)
-{
-    int64_t clocks_us[QUORUM_NODES_MAX];
-    size_t count = quorum_clocks_us(call->calls, clocks_us);
-
-    return quorum_proposal(clocks_us, count, call->last_token);
-}
-
 static void cast_votes(struct quorum_call *call)
 {
     struct script_args *args = call->args;
 
     call->was_sent |= round_touched(&call->round) != 0; /* in the round before */
     if (call->ask.token == 0)
-        call->ask.token = propose(call);
+        call->ask.token = quorum_propose(call);
     call->last_round = ++call->calls->rounds;
     args->number_count = 0;
     args_number(args, QUORUM_VOTE_ARG_TOKEN, call->ask.token);

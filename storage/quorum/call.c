@@ -56,6 +56,14 @@ size_t quorum_clocks_us(const struct quorum_calls *calls, int64_t clocks_us[QUOR
     return count;
 }
 
+int64_t quorum_propose(const struct quorum_call *call)
+{
+    int64_t clocks_us[QUORUM_NODES_MAX];
+    size_t count = quorum_clocks_us(call->calls, clocks_us);
+
+    return quorum_proposal(clocks_us, count, call->last_token);
+}
+
 int64_t quorum_ahead_ms(const struct quorum_calls *calls, size_t number)
 {
     const struct quorum_calls_options *options = &calls->options;

@@ -121,6 +121,9 @@ struct quorum_call *quorum_call_new(struct quorum_calls *calls, enum script scri
 /* The clocks of the servers, as far as they are known, in µs: at least one. Returns how many.
  */
 size_t quorum_clocks_us(const struct quorum_calls *calls, int64_t clocks_us[QUORUM_NODES_MAX]);
+/* The token to propose (A1): above every token that the call has seen, and near the clocks of
+ * the servers. */
+int64_t quorum_propose(const struct quorum_call *call);
 /* By how much the clock of a server is ahead of the middle one; 0 also if it is not known. */
 int64_t quorum_ahead_ms(const struct quorum_calls *calls, size_t number);
 /* Asks all servers, or nobody if so few are connected that no majority can answer. */

@@ -172,9 +172,18 @@ void quorum_withdraw(struct quorum_call *call)
 
 /* --- force-unlock ------------------------------------------------------------------------- */
 
+/* "unlocked", or "low" and the newest token. */
+enum { FORCE_HOLDER = 1, FORCE_NEWEST = 1, FORCE_TOKEN, FORCE_HOLDERS };
+
+enum { FORCE_ROUNDS = 3 };
+
+/* So far above the newest lease that was found, for leases that are granted meanwhile. */
+static const int64_t FORCE_AHEAD_US = 1000000;
+
 static const struct call_word force_words[] = {
-    {"unlocked", NODE_FORCED, 0},    {"free", NODE_FREE, 0},      {"stale", NODE_FREE, 0},
-    {"wrong-kind", NODE_REFUSED, 0}, {"search", NODE_REFUSED, 0},
+    {"unlocked", NODE_FORCED, 0}, {"free", NODE_FREE, 0},
+    {"stale", NODE_FREE, 0},      {"wrong-kind", NODE_REFUSED, 0},
+    {"search", NODE_REFUSED, 0},  {"low", NODE_LOW, FORCE_NEWEST},
 };
 
 static void add_holder(struct redis_value *all, size_t *count, const struct redis_value *holder)
@@ -189,31 +198,31 @@ static void add_holder(struct redis_value *all, size_t *count, const struct redi
         value_put(all, (*count)++, value_copy(holder));
 }
 
-enum { FORCE_HOLDER = 1, FORCE_TOKEN, FORCE_HOLDERS };
-
-/* The reply of force_unlock.lua with a list of all holders that some server had. Their leases
- * are still to be spent at every server (O1). */
-static struct redis_value *make_unlocked(const struct quorum_call *call, size_t first)
+/* The reply of force_unlock.lua with a list of all holders that some server had, in this round
+ * or before. Their leases are still to be spent at every server (O1). NULL: there are none. */
+static struct redis_value *make_unlocked(const struct quorum_call *call,
+                                         const struct node_reply *replies)
 {
-    struct redis_value *made = value_make_list(FORCE_HOLDERS + 1);
-    const struct redis_value *found = call->round.replies[first].value;
-    size_t most = 0, count = 0;
+    const struct redis_value *found[QUORUM_NODES_MAX + 1] = {call->kept};
+    size_t count = call->kept != NULL, most = 0, holders = 0;
 
     for (size_t i = 0; i < call->calls->nodes; i++)
-        most += 1 + value_count(value_at(call->round.replies[i].value, FORCE_HOLDERS));
-    struct redis_value *all = value_make_list(most);
-    for (size_t i = 0; i < call->calls->nodes; i++) {
-        const struct redis_value *value = call->round.replies[i].value;
-        const struct redis_value *more = value_at(value, FORCE_HOLDERS);
-        if (value_count(value) <= FORCE_HOLDER)
-            continue;
-        add_holder(all, &count, value_at(value, FORCE_HOLDER));
+        if (replies[i].word == NODE_FORCED)
+            found[count++] = call->round.replies[i].value;
+    if (count == 0)
+        return NULL;
+    for (size_t i = 0; i < count; i++)
+        most += 1 + value_count(value_at(found[i], FORCE_HOLDERS));
+    struct redis_value *made = value_make_list(FORCE_HOLDERS + 1), *all = value_make_list(most);
+    for (size_t i = 0; i < count; i++) {
+        const struct redis_value *more = value_at(found[i], FORCE_HOLDERS);
+        add_holder(all, &holders, value_at(found[i], FORCE_HOLDER));
         for (size_t k = 0; k < value_count(more); k++)
-            add_holder(all, &count, value_at(more, k));
+            add_holder(all, &holders, value_at(more, k));
     }
-    value_cut(all, count);
+    value_cut(all, holders);
     for (size_t i = 0; i < FORCE_HOLDERS; i++)
-        value_put(made, i, value_copy(value_at(found, i)));
+        value_put(made, i, value_copy(value_at(found[0], i)));
     value_put(made, FORCE_HOLDERS, all);
     return made;
 }
@@ -229,6 +238,21 @@ static void answer_free(struct quorum_call *call, const struct node_reply *repli
     quorum_call_answer_reply(call, node);
 }
 
+static void ask_force(struct quorum_call *call, int64_t up_to);
+
+/* Some servers have a newer lease, which may have been granted before this request. */
+static void force_newer(struct quorum_call *call, const struct node_reply *replies,
+                        int64_t newest)
+{
+    struct redis_value *unlocked = make_unlocked(call, replies);
+
+    value_free(call->kept);
+    call->kept = unlocked;
+    call->ask.number++;
+    call->was_sent = true;
+    ask_force(call, newest + FORCE_AHEAD_US);
+}
+
 static void decide_force(struct quorum_call *call)
 {
     struct node_reply replies[QUORUM_NODES_MAX];
@@ -240,18 +264,32 @@ static void decide_force(struct quorum_call *call)
                                                          replies);
     if (found.word == CONCLUDE_WAIT)
         return;
-    if (found.word == CONCLUDE_FREE)
+    if (found.word == CONCLUDE_VOTE)
+        force_newer(call, replies, found.token);
+    else if (found.word == CONCLUDE_FREE && call->kept == NULL)
         answer_free(call, replies);
-    else if (found.word == CONCLUDE_SPEND)
-        quorum_call_answer(
-            call, make_unlocked(call, quorum_call_find(call, replies, NODE_FORCED, -1)));
+    else if (found.word == CONCLUDE_FREE || found.word == CONCLUDE_SPEND)
+        quorum_call_answer(call, make_unlocked(call, replies));
     else
         quorum_call_fail(call);
 }
 
+static void ask_force(struct quorum_call *call, int64_t up_to)
+{
+    call->args->number_count = 0;
+    args_number(call->args, FORCE_UNLOCK_ARG_UP_TO, up_to);
+    quorum_call_ask(call, SCRIPT_FORCE_UNLOCK, call->args, decide_force);
+}
+
 void quorum_force(struct quorum_call *call)
 {
-    quorum_call_ask(call, SCRIPT_FORCE_UNLOCK, call->args, decide_force);
+    const char *only = quorum_arg(call, FORCE_UNLOCK_ARG_ASKED_TOKEN);
+
+    call->ask.last = FORCE_ROUNDS;
+    if (only[0] == '\0' || strcmp(only, "*") == 0)
+        ask_force(call, quorum_propose(call));
+    else
+        quorum_call_ask(call, SCRIPT_FORCE_UNLOCK, call->args, decide_force);
 }
 
 /* The second round of a force-unlock, and the end of a session: a lease is spent at every

@@ -381,8 +381,14 @@ struct conclusion conclude_forces(const struct quorum_ask *asked,
                                   bool is_over)
 {
     bool is_found = count_of(asked, replies, WORDS(NODE_FORCED)) > 0;
+    int64_t newer[QUORUM_NODES_MAX];
+    unsigned count = values_of(asked, replies, NODE_LOW, newer);
 
     (void)now_ms;
+    if (count > 0 && is_majority(asked, replied(asked, replies)))
+        return asked->number < asked->last
+                   ? (struct conclusion){.word = CONCLUDE_VOTE, .token = newer[0]}
+                   : undo_none(CONCLUDE_UNKNOWN);
     return done_at_majority(asked, replies, is_over, is_found ? CONCLUDE_SPEND : CONCLUDE_FREE);
 }
 

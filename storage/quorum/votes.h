@@ -17,7 +17,8 @@ enum node_word {
     NODE_ACCEPTED,   /* the token that was asked for, or of this round's vote before */
     NODE_HELD,       /* token: the lease holds there; to a look or a renewal, too */
     NODE_BUSY,       /* another lease holds; of a renewal or release: the lease only waits */
-    NODE_LOW,        /* the counter, which is not below the token that was asked for */
+    NODE_LOW,        /* the counter, which is not below the token that was asked for; to a
+                        force-unlock, the token of a hold above it */
     NODE_CLOCK,      /* a number just below a token that the node's clock allows */
     NODE_LAPSED,     /* the lease's hold has ended there */
     NODE_SPENT,      /* the lease is spent there; to a renewal or a claim NODE_GONE */
@@ -64,7 +65,7 @@ enum conclusion_word {
     /* of votes */
     CONCLUDE_GRANTED, /* with `token`, until `until_ms` */
     CONCLUDE_CLAIM,   /* next: claim the lease with `token` */
-    CONCLUDE_VOTE,    /* next: another round of votes, for `token` */
+    CONCLUDE_VOTE,    /* next: another round, of votes for `token`, or to force it out */
     CONCLUDE_END,     /* next: end the lost lease at all nodes (E1), then 410 */
     CONCLUDE_BUSY,    /* also of renewals: the lease only waits */
     CONCLUDE_SPLIT,   /* next: withdraw the votes, and try again: only the token is open */

@@ -1,7 +1,7 @@
 -- Frees a lock whichever client holds it, all readers of it at once, or only one grant of it.
 --
 -- KEYS lock counter forced
--- ARGV window_ms asked_token [by] [asked_holder]
+-- ARGV window_ms asked_token [by] [asked_holder] [up_to]
 -- sync yes
 --
 --   forced        holder and token of the last force-unlock; `*`: all holders
@@ -9,13 +9,20 @@
 --   asked_token   of the only grant to free, which is rlockd's; "*": any grant; "": any grant,
 --                 or no grant
 --   by            who frees the lock and why: caller, newline and reason; empty: not known
---   asked_holder  the holder field of that grant, of a read: grant_find.lua finds it
+--   asked_holder  the holder field of that grant, of a read: grant_find.lua finds it; empty:
+--                 not known
+--   up_to         at a node of a quorum, unless only one grant is to be freed: the lock is left
+--                 alone if a lease with a fencing token above this holds it
 --
 -- Replies  unlocked, holder, token: of the only grant that was freed
 --          and at a node of a quorum, of a read/write lock that was freed as a whole, the list
 --            of its holder fields, with the last token: their leases are then to be spent
 --          free | stale: another grant, or none | wrong-kind
 --          search: readers hold the lock, and asked_holder is missing
+--          low: the newest fencing token of the holders, which is above up_to
+--
+-- A script that reaches a node late must not end a lease that was granted after the answer: the
+-- counters of a majority are at up_to by then, so the token of such a lease is above it.
 -- modules lock fair read write
 local readers, field_of = lib.readers, lib.field
 local is_for_one = asked_token ~= '' and asked_token ~= '*'
@@ -51,14 +58,40 @@ local function mark_forced(lease)
   if by and by ~= '' then lib.lease.note_forced_by(lease, by, window_ms) end
 end
 
+--quorum: -- The fencing counter is at up_to from now on. The first write is always allowed.
+--quorum: local function raise_counter()
+--quorum:   local last = up_to and try('get', counter)
+--quorum:   if not up_to or type(last) == 'table' then return end
+--quorum:   if tonumber(last or '0') >= tonumber(up_to) then return end
+--quorum:   local left = last and call('pttl', counter) or 0
+--quorum:   call('pexpire', forced, window_ms)
+--quorum:   lib.token.put(counter, up_to, left < 0 and '0' or math.max(left, window_ms, 60000))
+--quorum: end
+--quorum:
+--quorum: -- The reply that one of these fields, each with its value, is that of a newer lease;
+--quorum: -- or nil, and the counter is raised.
+--quorum: local function refuse_newer(fields)
+--quorum:   local newest = '0'
+--quorum:   for i = 1, up_to and #fields or 0, 2 do
+--quorum:     local lease = fields[i] ~= 'mode' and lease_of(fields[i])
+--quorum:     local token = lease and lease.tokens[1] or '0'
+--quorum:     if (tonumber(token) or 0) > tonumber(newest) then newest = token end
+--quorum:   end
+--quorum:   if up_to and tonumber(newest) > tonumber(up_to) then return {'low', newest} end
+--quorum:   raise_counter()
+--quorum: end
+
 local function free_lock()
   local holders = call('hrandfield', lock, 2)
+  --quorum: if #holders == 0 then raise_counter() end
   if #holders == 0 then return {asked_token == '' and 'free' or 'stale'} end
   if #holders ~= 1 or not field_of.is_holder(holders[1]) then return {'wrong-kind'} end
   local token = call('get', counter) or ''
   -- A Java client's grant has no token: the counter may have that of a grant before.
   local is_asked = field_of.is_ours(holders[1]) and token == asked_token
   if is_for_one and not is_asked then return {'stale'} end
+  --quorum: local low = refuse_newer({holders[1], ''})
+  --quorum: if low then return low end
   -- DEL first: it is allowed when memory is short.
   call('del', lock, lib.keys.sibling(lock, 'owner'))
   lib.lock.wake(lock)
@@ -74,7 +107,7 @@ end
 
 -- Ends the reads of one grant; the reads of one owner share its token.
 local function free_reads()
-  if not asked_holder then return {'search'} end
+  if not asked_holder or asked_holder == '' then return {'search'} end
   local reads, holder = lib.grant.reads_of(lock, asked_token, asked_holder), asked_holder
   if #reads == 0 then return {'stale'} end
   call('pexpire', forced, window_ms) -- a write that is always allowed
@@ -118,6 +151,8 @@ local function free_readers_and_writer()
     if not is_current_writer(some, token) then return {'stale'} end
   end
   local fields = readers.fields_of(lock)
+  --quorum: local low = refuse_newer(fields)
+  --quorum: if low then return low end
   -- Of very many readers DEL takes milliseconds. UNLINK is allowed when memory is short, too.
   call('unlink', lock, lib.keys.sibling(lock, 'owner'))
   readers.publish_free(lock, '1')

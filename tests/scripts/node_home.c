@@ -146,6 +146,12 @@ redisReply *node_lose(const char *id, const char *attempt)
                ARGS(id, WINDOW, "expired", attempt));
 }
 
+redisReply *node_force(int64_t up_to)
+{
+    return run(SCRIPT_FORCE_UNLOCK, KEYS("jobs", COUNTER, FORCED),
+               ARGS(WINDOW, "", "", "", node_token(up_to)));
+}
+
 redisReply *node_repair(const struct vote *lease, int64_t left_ms)
 {
     return run(SCRIPT_REPAIR, KEYS("jobs", COUNTER, QUEUE, key_of(lease->id)),

@@ -44,6 +44,8 @@ redisReply *node_vote_set(const struct vote *vote);
 redisReply *node_claim(const char *id, const char *kind, const char *session, int64_t token);
 redisReply *node_withdraw(const char *id, const char *attempt, const char *quiet);
 redisReply *node_lose(const char *id, const char *attempt);
+/* A force-unlock of leases up to this token. */
+redisReply *node_force(int64_t up_to);
 /* `left_ms`: until the deadline. */
 redisReply *node_repair(const struct vote *lease, int64_t left_ms);
 #define repair(left_ms, ...) node_repair(&(struct vote){__VA_ARGS__}, left_ms)

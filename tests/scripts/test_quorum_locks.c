@@ -177,6 +177,44 @@ static void spent_lease_says_why(void **state)
     expect(vote(.id = B, .token = 8), "[spent, unknown*");
 }
 
+/* A script that reaches the node late leaves alone what was granted after the answer. */
+static void force_unlock_leaves_a_newer_lease(void **state)
+{
+    (void)state;
+    vote(.id = A, .token = 5);
+    expect_node(node_force(4), "[low, 5]");
+    expect(lock_renew(A, "30000"), "[held, *");
+    expect_command("0", "EXISTS " FORCED);
+    expect_node(node_force(5), "[unlocked, " A ":0, 5]");
+    expect_node(command("GET " COUNTER), "5");
+    /* Votes that come after it are above it, also where the lock was free. */
+    expect_node(node_force(8), "[free]");
+    expect_lasts(COUNTER, DAY_MS);
+    expect_node(vote(.id = B, .token = 8), "[low, 8]");
+    vote(.id = B, .token = 9);
+    expect_node(node_force(7), "[low, 9]");
+    expect_node(command("GET " COUNTER), "9");
+    command("HSET other jobs 1");
+    command("RENAME other jobs");
+    expect(node_force(11), "[wrong-kind]");
+    expect_node(command("GET " COUNTER), "9");
+}
+
+static void force_unlock_makes_a_counter_that_ends(void **state)
+{
+    (void)state;
+    expect_node(node_force(8), "[free]");
+    expect_node(command("GET " COUNTER), "8");
+    expect_lasts(COUNTER, 60000);
+    command("PERSIST " COUNTER);
+    node_force(9);
+    expect_node(command("GET " COUNTER), "9");
+    expect_command("-1", "PTTL " COUNTER);
+    command("DEL " COUNTER);
+    command("HSET " COUNTER " a 1");
+    expect(node_force(10), "[free]");
+}
+
 /* --- waiting ------------------------------------------------------------------------------ */
 
 static void waiter_is_registered_where_the_lock_is_busy(void **state)
@@ -363,6 +401,8 @@ int main(void)
         NODE_TEST(what_is_no_matter_of_votes_is_refused),
         NODE_TEST(hold_that_has_ended_is_a_missing_vote),
         NODE_TEST(spent_lease_says_why),
+        NODE_TEST(force_unlock_leaves_a_newer_lease),
+        NODE_TEST(force_unlock_makes_a_counter_that_ends),
         NODE_TEST(waiter_is_registered_where_the_lock_is_busy),
         NODE_TEST(contender_stays_registered_when_its_votes_are_withdrawn),
         NODE_TEST(withdrawal_leaves_no_trace),

@@ -117,6 +117,18 @@ static void force_unlock_names_all_readers(void **state)
     expect(vote(.id = C, .kind = "read", .token = 9), "[spent, forced*");
 }
 
+static void force_unlock_leaves_all_beside_a_newer_reader(void **state)
+{
+    (void)state;
+    vote(.id = A, .kind = "read", .token = 5);
+    vote(.id = B, .kind = "read", .token = 7);
+    expect_node(node_force(6), "[low, 7]");
+    expect(lock_renew(A, "30000"), "[held, *");
+    expect(lock_renew(B, "30000"), "[held, *");
+    expect_node(node_force(9), "[unlocked, *:0, 7, [*:0, *:0]]");
+    expect(lock_renew(B, "30000"), "[spent, forced, *");
+}
+
 /* --- several locks ------------------------------------------------------------------------ */
 
 static void set_has_one_token_for_all_its_locks(void **state)
@@ -228,6 +240,7 @@ int main(void)
         NODE_TEST(lost_read_lasts_beside_other_readers),
         NODE_TEST(read_is_repaired_beside_a_younger_reader),
         NODE_TEST(force_unlock_names_all_readers),
+        NODE_TEST(force_unlock_leaves_all_beside_a_newer_reader),
         NODE_TEST(set_has_one_token_for_all_its_locks),
         NODE_TEST(set_is_refused_as_a_whole),
         NODE_TEST(set_is_told_the_lock_that_blocked_it_before),

@@ -28,7 +28,7 @@ PHASES = {
     "end": ((("ended",),), "E1"),
     "release": ((("released",), ("ended",)), "D1 D2"),
     "renew": ((("held", 5), ("held", 3), ("gone",), ("restarted",)), "R1 S4"),
-    "force": ((("forced",), ("free",)), "O1"),
+    "force": ((("forced",), ("free",), ("low", 7)), "O1"),
     "spend": ((("released",), ("ended",)), "O1"),
     "look": ((("held", 5), ("held", 3), ("other",), ("free",), ("restarted",)), "O2 O4"),
     "check": ((("held", 5), ("held", 7), ("other",), ("free",), ("restarted",)), "O3"),
@@ -96,7 +96,7 @@ SCRIPTS = (("vote 1", Script("vote", 0, 1, 5), "A2"), ("vote 2", Script("vote", 
            ("claim 5", Script("claim", 0, 5), "A6"), ("withdraw", Script("withdraw", 0), "A10"),
            ("release", Script("release", 0), "D1"), ("end", Script("end", 0), "E1"),
            ("renew", Script("renew", 0), "R1"), ("repair 5", Script("repair", 0, 5, 2), "R2"),
-           ("force", Script("force", 0), "O1"), ("close", Script("close", 0), "S1"),
+           ("force 5", Script("force", 0, 5), "O1"), ("close", Script("close", 0), "S1"),
            ("keep", Script("keep", 0), "S2"), ("restore", Script("restore", 0, 0, 2), "S3"))
 
 

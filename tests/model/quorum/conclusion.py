@@ -198,10 +198,16 @@ def ends(asked, replies, now, over):
 
 
 def forces(asked, replies, now, over):
-    """O1: what was found is then spent at every node, by a release."""
+    """O1: what was found is then spent at every node, by a release. Newer holds are forced in
+    another round."""
     found = words(replies)
     if len(found) < (1 if "forced at one node" in asked.weak else asked.majority):
         return Decision("unknown", undo=()) if over else WAIT
+    newer = [reply[1] for reply in replies if reply and reply[0] == "low"]
+    if newer and asked.number >= asked.last:
+        return Decision("unknown", undo=())
+    if newer:
+        return Decision("vote", max(newer), undo=())
     if "forced" not in found:
         return Decision("free", undo=())
     return Decision("forced" if "forced where found" in asked.weak else "spend", undo=())

@@ -246,10 +246,18 @@ def write_back(how, node, now, script, lease):
 
 
 def force(how, node, now, script, lease):
-    held = hold_of(node, lease)
-    if not held:
+    """Frees the lock of all holds, or of none if one of them is above the token of the
+    force-unlock. The counter gets that token: a lease that is granted after the answer is above
+    it, and a script that runs late leaves such a lease alone."""
+    newest = max([hold.token for hold in node.holds] or [0])
+    if newest > script.first and "forced whatever the token" not in how.weak:
+        return node, ("low", newest)
+    if "force leaves the counter" not in how.weak:
+        node = node._replace(counter=max(node.counter, script.first))
+    if not node.holds:
         return node, ("free",)
-    return node._replace(holds=without(node, lease), spent=node.spent | {lease}), ("forced",)
+    ended = {hold.lease for hold in node.holds}
+    return node._replace(holds=(), spent=node.spent | ended), ("forced",)
 
 
 def look(how, node, now, script, lease):

@@ -128,7 +128,7 @@ class World:
         if phase == "vote":
             return Script("vote", at, operation.number, operation.token)
         name = {"spend": "release", "check": "look"}.get(phase, phase)
-        token = operation.token if phase in ("claim", "write-back") else 0
+        token = operation.token if phase in ("claim", "write-back", "force") else 0
         return Script(name, at, token)
 
     def run(self, node, now, script):
@@ -205,7 +205,8 @@ class World:
     def tidy_hold(self, hold, operations, known, late):
         if hold.lease not in known:
             name = "=" if reads(self.how, hold.lease) else "-"
-            return Hold(name, 0, NOBODY, 0, 0, hold.since, True)
+            token = hold.token if "force" in self.kinds else 0
+            return Hold(name, token, NOBODY, 0, 0, hold.since, True)
         is_moot = hold.claimed or hold.attempt == NOBODY or self.is_moot(
             operations[hold.attempt], hold.attempt, late)
         if is_moot and "withdrawal by lease" not in self.how.weak:
@@ -227,6 +228,8 @@ class World:
         name, lease = script.name, self.lease_of[script.at]
         if name == "restore":
             return now < script.second or "late session repair" in self.how.weak
+        if name == "force":
+            return bool(node.holds) or node.counter < script.first or bool(self.how.weak)
         if name in ("close", "shut", "keep", "due"):
             return node.session.state != "ended" or name == "close"
         if name == "vote":
@@ -342,19 +345,36 @@ class World:
                 kind in ("close", "expire"):
             return
         clients, begun = answers.begun(self.how, self.names, clients, i, kind == "put")
-        if kind in ("delete", "force"):
+        if kind in ("delete", "force") or kind == "put" and self.is_forced(state):
             clients = answers.with_lease(clients, i, until=0, asked=True)
+        if kind == "force":
+            clients = self.all_forced(state, clients)
         if kind == "close":
             clients = clients._replace(session_closed=True)
         if kind in ("keep", "close", "expire"):
             begun = Begun(clients.session_ended)
-        if kind == "put":
+        if kind in ("put", "force"):
             tokens = self.proposals(at, now)
         if kind == "check":
             tokens = (own.token,)
         for token in tokens:
             after = Operation(KINDS[kind], 1, token, now, begun)
             yield from self.first_runs(state, at, after, "begins", clients)
+
+    def is_forced(self, state):
+        """Whether a force-unlock is under way: what is granted meanwhile may be freed, too."""
+        operations = self.parts(state)[2]
+        return any(kind == "force" and operation.phase != IDLE and not is_over(operation)
+                   for kind, operation in zip(self.kinds, operations))
+
+    def all_forced(self, state, clients):
+        """Nobody relies on what a request gets that began before the force-unlock."""
+        operations = self.parts(state)[2]
+        for at, operation in enumerate(operations):
+            if self.kinds[at] == "put" and operation.phase != IDLE:
+                i = self.names.index(self.lease_of[at])
+                clients = answers.with_lease(clients, i, until=0, asked=True)
+        return clients
 
     def conclusions(self, phase, operation, now, replies):
         """What any part of the replies lets the operation conclude."""
@@ -421,6 +441,8 @@ class World:
                 "closed by an old look" not in self.how.weak:
             word = "shut"
         token = decision.token or operation.token
+        if word == "vote" and operation.phase == "force":
+            word = "force"
         after = Operation(word, number, token, sent, operation.begun)
         yield from self.first_runs(state, at, after, f"goes on to {word}")
 
