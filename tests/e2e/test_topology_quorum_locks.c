@@ -305,10 +305,15 @@ static void test_force_unlock(struct world *w)
         int leases;
     } rows[] = {{"forced/lock", "ttl_ms=60000", 1},
                 {"forced/write", "ttl_ms=60000&kind=write", 1},
-                {"forced/read", "ttl_ms=60000&kind=read", 3}};
+                {"forced/read", "ttl_ms=60000&kind=read", 3},
+                {"ahead/lock", "ttl_ms=60000", 1}, /* their tokens are ahead of the clocks */
+                {"ahead/read", "ttl_ms=60000&kind=read", 3}};
     struct quorum *q;
     struct quorum_front front = start(w, 3, &q);
 
+    for (int k = 0; k < 3; k++)
+        redis_do(q->server[k], "MSET %s 4102444800000000 %s 4102444800000000",
+                 "redisson_lock_token:{ahead/lock}", "redisson_lock_token:{ahead/read}");
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         const char *token[3];
         const char *path = lock_path(w, rows[i].name, "/force-unlock");
