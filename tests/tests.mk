@@ -404,10 +404,11 @@ fuzz: ## made-up input for what reads text from outside; SECONDS=10, RUNS=, ONLY
 	@$(MAKE) $(SUBMAKE) CC=clang FUZZING=1 fuzz-programs
 	@FUZZ_SECONDS='$(SECONDS)' RUNS='$(RUNS)' tests/fuzz/run.sh build/fuzz/tests/fuzz $(ONLY)
 
-model: ## every interleaving of small models of the protocols; two minutes; LONG=1 ONLY=word
+model: ## every interleaving of small models of the protocols; three minutes; LONG=1 ONLY=word
 	@tests/packages.sh python3
 	@mkdir -p $(BUILD)/model
 	@$(if $(ONLY),,python3 tests/model/deadlock.py)
+	@$(if $(ONLY),,python3 tests/model/sessions.py)
 	@python3 tests/model/quorum --cases $(BUILD)/model/quorum.cases $(if $(LONG),--long) \
 	    $(if $(ONLY),--only '$(ONLY)')
 
