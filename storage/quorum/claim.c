@@ -12,6 +12,7 @@ static const struct call_word claim_words[] = {
     {"gone", NODE_GONE, 0},
     {"lapsed", NODE_LAPSED, 0},
     {"ended", NODE_ENDED, 0},
+    {"reused", NODE_OTHER, 0},
 };
 
 /* The time for which a majority holds the lease with this token. */

@@ -115,8 +115,13 @@ static void lose(struct quorum_call *call, const struct node_reply *replies, con
 void quorum_answer_unheld(struct quorum_call *call, const struct node_reply *replies,
                           const struct repair_keys *keys)
 {
+    size_t other = quorum_call_find(call, replies, NODE_OTHER, -1);
     const char *reason = NULL;
 
+    if (other < call->calls->nodes) {
+        quorum_call_answer_reply(call, other);
+        return;
+    }
     for (size_t i = 0; i < call->calls->nodes; i++) {
         if (replies[i].word != NODE_ENDED)
             continue;

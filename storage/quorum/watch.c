@@ -361,12 +361,13 @@ void quorum_watch_many(struct quorum_call *call)
 
 static const struct call_word watch_words[] = {
     {"renewed", NODE_HELD, LEASE_WATCH_REPLY_RENEWED_TOKEN},
-    {"ends", NODE_OTHER, LEASE_WATCH_REPLY_ENDS_MS},
+    {"ends", NODE_CLAIMED, LEASE_WATCH_REPLY_ENDS_MS},
     {"waiting", NODE_BUSY, 0},
     {"gone", NODE_GONE, 0},
     {"lapsed", NODE_LAPSED, 0},
     {"ended", NODE_ENDED, 0},
     {"restarted", NODE_RESTARTED, 0},
+    {"reused", NODE_OTHER, 0},
 };
 
 static bool lacks_watched(const struct quorum_call *call, const struct node_reply *reply)
@@ -410,14 +411,15 @@ static void decide_watch(struct quorum_call *call)
     struct repair_keys keys = {.stride = LEASE_WATCH_KEYS, .record = LEASE_WATCH_KEY_RECORD};
 
     quorum_call_words(call, WORDS(watch_words), replies);
-    if (quorum_count(call, replies, NODE_OTHER) >= quorum_majority(call->calls->nodes)) {
+    if (quorum_count(call, replies, NODE_CLAIMED) >= quorum_majority(call->calls->nodes)) {
         quorum_call_count(call, ROUND_WATCH, CONCLUDE_KEEP);
-        answer_ends(call, quorum_majority_value(call, replies, NODE_OTHER));
+        answer_ends(call, quorum_majority_value(call, replies, NODE_CLAIMED));
         return;
     }
     memcpy(asked, replies, sizeof(asked));
     for (size_t i = 0; i < call->calls->nodes; i++)
-        if (asked[i].word == NODE_LAPSED || asked[i].word == NODE_ENDED)
+        if (asked[i].word == NODE_LAPSED || asked[i].word == NODE_ENDED ||
+            asked[i].word == NODE_OTHER)
             asked[i].word = NODE_GONE;
     const struct conclusion found = quorum_call_conclude(call, ROUND_WATCH, conclude_renewals,
                                                          asked);

@@ -2,17 +2,21 @@
 -- token, also when no request with the token has come yet.
 --
 -- KEYS as lease_watch.lua
--- ARGV as lease_watch.lua to lease_id reason window_ms [timed]
+-- ARGV as lease_watch.lua to lease_id reason window_ms [session] [timed]
 -- REPLY [] kind [token]
 -- sync no
 --
 --   KEYS       for each lock of the lease
 --   reason     why: session-ended or released; at a node of a quorum also forced
 --   window_ms  for which the token of an ended lease is known
+--   session    id of the session that has a note of the lease; empty: whatever its session
 --   timed      "1": the reply has the lease's fencing token, which tells when it was granted
 --
 -- Replies  the kind of the lease: it held; with `timed` kind and token of the first lock
 --          1: it held, this is a repetition | 0
+--
+-- A lease of another session, or of none, stays as it is. An attempt of the session may still
+-- be under way then: the token is spent if that lease is withdrawn (bar() in lib/lease.lua).
 --
 -- A force-unlock knows one lock of a set only: at a node of a quorum the set's record stays
 -- there and says so, for the next request of its holder to release the other locks.
@@ -22,11 +26,15 @@
 -- short.
 -- modules lock fair read write permit
 local leases, lease = lib.lease, lib.record.load(lease_id)
-if lease and lease.state == 'ended' then
-  return lease.detail == reason and lease.left > 0 and 1 or 0
+if lease and lease.state ~= 'ended' and lib.record.is_of_other(lease, session) then
+  leases.bar(lease, window_ms)
+  return 0
 end
 --quorum: local kept_ms = call('pttl', KEYS[KEY_RECORD])
 call('pexpire', KEYS[KEY_RECORD], window_ms)
+if lease and lease.state == 'ended' then
+  return lease.detail == reason and lease.left > 0 and 1 or 0
+end
 local has_held = lease and lease.state == 'held' and leases.release(lease)
 --quorum: if reason == 'forced' and lease then leases.keep_forced_by(lease, window_ms) end
 local is_waiting = lease and lease.state == 'waiting'

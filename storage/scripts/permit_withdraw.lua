@@ -13,5 +13,5 @@ if lease.state == 'waiting' then
   return 0
 end
 if lease.attempt ~= attempt then return 2 end
-call('del', record)
+lib.lease.forget(lease)
 return lib.permit.release(lease, semaphore) and 1 or 0

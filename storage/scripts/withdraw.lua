@@ -28,5 +28,5 @@ if lease.state == 'waiting' then
 end
 if lease.attempt ~= attempt then return 2 end
 local undone = lib.lease.release(lease)
-call('del', unpack(lease.keys))
+lib.lease.forget(lease)
 return undone and 1 or 0

@@ -187,8 +187,7 @@ static void read_held(struct look_call *call, size_t i, const struct redis_resul
     found->remaining_ms = store_ms_left(call->store, left_ms, result->sent_ns);
     const char *text = value_text(value_at(result->reply, LEASE_CLAIM_REPLY_HELD_RECORD), &len);
     lease_record_parse(&found->record, text, len);
-    /* Otherwise the note is of a request that was or will be refused. */
-    found->is_held = strcmp(found->record.session_id, call->session_id) == 0;
+    found->is_held = true;
     if (is_overdue(call, found)) {
         session_verdict_later(&call->verdicts[i], 0);
         call->has_overdue = true;
@@ -226,7 +225,7 @@ static void read_claim(struct look_call *call, size_t i, const struct redis_resu
     case CLAIM_LOST:
         lose(call, i, result->reply);
         return;
-    case CLAIM_OTHER: /* it waits */
+    case CLAIM_OTHER: /* it waits, or is another session's */
         return;
     }
 }

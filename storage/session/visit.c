@@ -136,6 +136,7 @@ enum watch_outcome {
     WATCH_WAITING,
     WATCH_LOST,
     WATCH_ENDED,
+    WATCH_REUSED,
     WATCH_UNREADABLE
 };
 
@@ -143,6 +144,7 @@ static const struct reply_word watch_words[] = {
     {"renewed", WATCH_RENEWED, METRIC_COUNT}, {"gone", WATCH_GONE, METRIC_COUNT},
     {"ends", WATCH_ENDS, METRIC_COUNT},       {"waiting", WATCH_WAITING, METRIC_COUNT},
     {"lost", WATCH_LOST, METRIC_COUNT},       {"ended", WATCH_ENDED, METRIC_COUNT},
+    {"reused", WATCH_REUSED, METRIC_COUNT},
 };
 
 static void read_watch(struct visit_call *call, size_t i, const struct redis_value *reply)
@@ -176,13 +178,14 @@ static void read_watch(struct visit_call *call, size_t i, const struct redis_val
     case WATCH_LOST:
         note_loss(call, i, reply);
         return;
+    case WATCH_REUSED:
     case WATCH_UNREADABLE:
         return;
     }
 }
 
 /* A verdict stands already for a text that is no ref, and stays for a lease that has ended by
- * itself or has another type of key in its place: "gone". */
+ * itself, is another session's, or has another type of key in its place: "gone". */
 static void on_watched(void *arg, size_t i, const struct redis_result *result)
 {
     struct visit_call *call = arg;

@@ -47,6 +47,11 @@ struct lease_visits {
 
 static void on_reply(void *arg, const struct redis_result *result);
 
+static_assert((int)LEASE_CLAIM_ARG_SESSION == LEASE_WATCH_ARG_SESSION &&
+                  (int)LEASE_END_ARG_SESSION == LEASE_WATCH_ARG_SESSION &&
+                  (int)WATCH_MANY_ARG_SESSION == LEASE_WATCH_ARG_SESSION,
+              "the session id has one place in the ARGV of all scripts of visits");
+
 /* The KEYS of a lease, from number `at` on. Returns the number of the KEYS behind them. */
 static size_t fill_keys(struct store_call *call, size_t at, const struct lease_ref *ref,
                         bool has_counter)
@@ -125,6 +130,7 @@ static void fill_call(struct store_call *call, const struct visit *first,
     for (size_t i = 0; i < LEASE_VISIT_ARGS; i++)
         if (i < LEASE_WATCH_ARGS || job->arguments[i][0] != '\0')
             call_string(call, i, job->arguments[i]);
+    call_string(call, LEASE_WATCH_ARG_SESSION, job->session_id);
     if (job->is_shared)
         return;
     lease_ref_id(ref_of(first), lease_id);

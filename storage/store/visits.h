@@ -21,15 +21,16 @@ enum visit_line_id {
 enum { LEASE_VISIT_ARGS = LEASE_END_ARGS };
 
 /* Its KEYS are the lock and the lease's record there, and the counter if `has_counter`, for
- * each lock; its ARGV the lease id and `arguments`. If `is_shared`, one script serves several
- * leases: no lease id in ARGV, and the reply is one for all of them or an array of one each. */
+ * each lock; its ARGV the lease id, the session id and `arguments`. If `is_shared`, one script
+ * serves several leases: no lease id in ARGV, and the reply is one for all of them or an array
+ * of one each. */
 struct lease_visit_job {
     enum script script;
     enum visit_line_id line;
     const char *session_id; /* whose leases they are; must stay valid until `done` */
     bool has_counter;
     bool is_shared; /* one script for several leases, each of one lock */
-    /* Numbers and short words, by the position of each argument; the lease id is put in. */
+    /* Numbers and short words, by the position of each argument; the ids are put in. */
     char arguments[LEASE_VISIT_ARGS][TEXT_INT64_SIZE];
 };
 

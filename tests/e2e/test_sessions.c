@@ -467,6 +467,7 @@ static void test_a_lease_token_of_another_session(struct world *w)
 {
     struct session s = session_new(w->a, NULL), other = session_new(w->a, NULL);
     const char *token = session_hold(w->a, &s, "whose", NULL);
+    struct reply *r;
 
     expect_problem(session_put(w->b, &other, "whose", token, NULL), 422, "token-reused");
     expect_alive(keep_alive(w->a, &other, NULL), 0);
@@ -476,6 +477,11 @@ static void test_a_lease_token_of_another_session(struct world *w)
              text(w, "%s whose", lease_id), text(w, "%lld000 e2e.1", (long long)time(NULL)));
     expect_alive(keep_alive(w->a, &other, NULL), 0);
     expect_alive(keep_alive(w->a, &s, NULL), 1);
+    r = session_end(w->a, &other);
+    expect_status(r, 200);
+    expect_int(r, "released", 0);
+    expect_alive(keep_alive(w->a, &s, NULL), 1);
+    expect_status(session_put(w->b, &s, "whose", token, NULL), 200);
 }
 
 int main(void)

@@ -129,6 +129,33 @@ static void test_life_of_a_session(struct world *w)
     expect_status(lock_put(b.fe, "jobs", token_new(w), "ttl_ms=60000"), 201);
 }
 
+/* A note of a request that was answered 422 stays where its front end dies. */
+static void test_a_lease_token_of_another_session(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front a = quorum_front(q, NULL);
+    struct session s = session_new(a.fe, NULL), other = session_new(a.fe, NULL);
+    const char *token = session_hold(a.fe, &s, "whose", NULL);
+
+    expect_problem(session_put(a.fe, &other, "whose", token, NULL), 422, "token-reused");
+    wait_until(quorum_holds(q, "whose") == 3, SOON_MS);
+    const char *lease_id = reply_str(session_put(a.fe, &s, "whose", token, NULL), "lease_id");
+    for (int i = 0; i < q->count; i++) {
+        redis_do(q->server[i], "HSET rlockd:session-leases:{%s} %s %s", other.id,
+                 text(w, "%s whose", lease_id),
+                 text(w, "%lld000 e2e.1", (long long)time(NULL)));
+        redis_do(q->server[i], "ZADD rlockd:session-due:{%s} 0 %s", other.id,
+                 text(w, "%s whose", lease_id));
+    }
+    expect_alive(kept(a.fe, &other), 0);
+    stays_true(quorum_holds(q, "whose") == 3, 1000); /* the watchdog visits it */
+    expect_alive(kept(a.fe, &other), 0);
+    expect_int(ended(a.fe, &other), "released", 0);
+    expect_alive(kept(a.fe, &s), 1);
+    expect_status(session_put(a.fe, &s, "whose", token, NULL), 200);
+    assert_int_equal(quorum_holds(q, "whose"), 3);
+}
+
 /* Nothing is left to be done after a release that is answered, so the end takes no 3 s. */
 static void test_a_release_is_over_soon(struct world *w)
 {
@@ -538,6 +565,7 @@ static void test_many_leases(struct world *w)
 
 static const struct e2e_test tests[] = {
     E2E_TEST(test_life_of_a_session),
+    E2E_TEST(test_a_lease_token_of_another_session),
     E2E_TEST(test_a_release_is_over_soon),
     E2E_TEST(test_unknown_sessions),
     E2E_TEST(test_not_offered),

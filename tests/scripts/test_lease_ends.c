@@ -96,7 +96,7 @@ static void the_end_of_a_session_says_the_token(void **state)
     const char *token = text("%s", token_of(ask(.id = A)));
     for (int i = 0; i < 2; i++)
         expect(run(SCRIPT_LEASE_END, KEYS("jobs", RECORD(A)),
-                   ARGS(A, "session-ended", WINDOW, "1")),
+                   ARGS(A, "session-ended", WINDOW, "", "1")),
                i == 0 ? text("[lock, %s]", token) : "1");
 }
 

@@ -180,13 +180,14 @@ static void a_permit_is_watched_from_its_session(void **state)
     (void)state;
     command("SET jobs 2");
     acquire(A, "w.1", "0", SID);
-    expect(run(SCRIPT_LEASE_WATCH, KEYS("jobs", RECORD(A)), ARGS(A, "90000", WINDOW)),
+    expect(run(SCRIPT_LEASE_WATCH, KEYS("jobs", RECORD(A)), ARGS(A, "90000", WINDOW, SID)),
            "[renewed, permit]");
     expect_lasts(RECORD(A), 150000);
-    expect(run(SCRIPT_LEASE_CLAIM, KEYS("jobs", RECORD(A), COUNTER), ARGS(A, WINDOW, "1")),
+    expect(run(SCRIPT_LEASE_CLAIM, KEYS("jobs", RECORD(A), COUNTER), ARGS(A, WINDOW, "1", SID)),
            "[held, *, held\n*, 1]");
-    expect(run(SCRIPT_LEASE_END, KEYS("jobs", RECORD(A)), ARGS(A, "session-ended", WINDOW)),
-           "permit");
+    expect(
+        run(SCRIPT_LEASE_END, KEYS("jobs", RECORD(A)), ARGS(A, "session-ended", WINDOW, SID)),
+        "permit");
     expect_command("2", "GET jobs");
 }
 

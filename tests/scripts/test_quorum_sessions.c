@@ -141,13 +141,13 @@ static void hold_of_session(void)
 static redisReply *watch(const char *id)
 {
     return run(SCRIPT_LEASE_WATCH, KEYS("jobs", text("rlockd:lease:{jobs}:%s", id)),
-               ARGS(id, "40000", WINDOW));
+               ARGS(id, "40000", WINDOW, SID));
 }
 
 static redisReply *watch_many(void)
 {
     return run(SCRIPT_WATCH_MANY, KEYS("jobs", RECORD(A), "other", "rlockd:lease:{other}:" B),
-               ARGS("40000", WINDOW, "1"));
+               ARGS("40000", WINDOW, "1", SID));
 }
 
 static void visit_to_many_tells_their_tokens_and_claims_them(void **state)
@@ -209,6 +209,26 @@ static void visit_to_one_ends_no_lease(void **state)
     expect(watch(B), "[gone]");
     lock_release(A);
     expect(watch(A), "[ended, expired, ]");
+}
+
+/* The votes of an ended session are refused, so nothing is barred. */
+static void visits_of_another_session_change_nothing(void **state)
+{
+    static const char *const other = "6b1f0a3e-54d5-5c37-9a53-1d2f0e6f7a02";
+    const char *const *keys = KEYS("jobs", RECORD(A));
+
+    (void)state;
+    hold_of_session();
+    command("PEXPIRE jobs 9000");
+    expect(run(SCRIPT_WATCH_MANY, keys, ARGS("40000", WINDOW, "1", other)), "[0]");
+    expect(run(SCRIPT_LEASE_WATCH, keys, ARGS(A, "40000", WINDOW, other)), "[reused]");
+    expect(
+        run(SCRIPT_LEASE_CLAIM, KEYS("jobs", RECORD(A), COUNTER), ARGS(A, WINDOW, "1", other)),
+        "[reused]");
+    expect(run(SCRIPT_LEASE_END, keys, ARGS(A, "session-ended", WINDOW, other)), "0");
+    expect_lasts("jobs", 9000);
+    expect(node_withdraw(A, "w.1", ""), "1");
+    expect_command("0", "EXISTS jobs " RECORD(A) " rlockd:barred:{jobs}:" A);
 }
 
 static redisReply *renew_with(const char *ttl, const char *watchdog)
@@ -384,6 +404,7 @@ int main(void)
         NODE_TEST(visits_leave_a_young_vote_alone),
         NODE_TEST(visit_to_one_tells_its_token),
         NODE_TEST(visit_to_one_ends_no_lease),
+        NODE_TEST(visits_of_another_session_change_nothing),
         NODE_TEST(visit_that_repairs_renews_what_is_in_its_care),
         NODE_TEST(loss_that_was_told_is_forgotten_with_its_note),
         NODE_TEST(loss_that_was_told_leaves_a_mark),

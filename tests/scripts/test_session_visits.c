@@ -9,7 +9,11 @@
 /* state, detail, attempt, since, ttl, note, session, its name, token, watchdog, kind, owner */
 #define HELD(token, watchdog, kind, owner)                                                     \
     "held\n\nw.1\n\n30000\nnote\n" SID "\nhost/1\n" token "\n" watchdog "\n" kind "\n" owner
-#define WAITING "waiting\n\nw.1\n17\n30000\n\n" SID "\nhost/1\n\n1\nlock\n"
+/* Of another session, and of none. */
+#define HELD_BY(session) "held\n\nw.1\n\n30000\nnote\n" session "\nhost/1\n\n1\nlock\n"
+#define WAITING_FOR(session) "waiting\n\nw.1\n17\n30000\n\n" session "\nhost/1\n\n1\nlock\n"
+#define WAITING WAITING_FOR(SID)
+#define OTHER_SID "6b1f0a3e-54d5-5c37-9a53-1d2f0e6f7a02"
 #define A "{t}:a"
 #define B "{t}:b"
 #define A_RECORD "rlockd:lease:" A ":" LEASE ":m"
@@ -19,7 +23,7 @@
 
 static redisReply *lease_watch(void)
 {
-    return run(SCRIPT_LEASE_WATCH, KEYS("jobs", RECORD), ARGS(LEASE, "30000", "60000"));
+    return run(SCRIPT_LEASE_WATCH, KEYS("jobs", RECORD), ARGS(LEASE, "30000", "60000", SID));
 }
 
 /* Two leases in one script. */
@@ -28,17 +32,19 @@ static redisReply *lease_watch(void)
 static redisReply *watch_many(const char *lock, const char *record)
 {
     return run(SCRIPT_WATCH_MANY, KEYS("jobs", RECORD, lock, record),
-               ARGS("30000", "60000", ""));
+               ARGS("30000", "60000", "", SID));
 }
 
 static redisReply *lease_claim(const char *claim)
 {
-    return run(SCRIPT_LEASE_CLAIM, KEYS("jobs", RECORD, COUNTER), ARGS(LEASE, "60000", claim));
+    return run(SCRIPT_LEASE_CLAIM, KEYS("jobs", RECORD, COUNTER),
+               ARGS(LEASE, "60000", claim, SID));
 }
 
 static redisReply *lease_end(void)
 {
-    return run(SCRIPT_LEASE_END, KEYS("jobs", RECORD), ARGS(LEASE, "session-ended", "60000"));
+    return run(SCRIPT_LEASE_END, KEYS("jobs", RECORD),
+               ARGS(LEASE, "session-ended", "60000", SID));
 }
 
 static void hold(const char *field, const char *record)
@@ -55,7 +61,7 @@ static void the_watchdog_renews(void **state)
     const char *const kinds[] = {"lock", "fair"}, *const replies[] = {"1", "[2]"};
     for (int i = 0; i < 2; i++) {
         hold(LEASE ":0", text(HELD("", "1", "%s", ""), kinds[i]));
-        expect(run(SCRIPT_WATCH_MANY, KEYS("jobs", RECORD), ARGS("30000", "60000", "")),
+        expect(run(SCRIPT_WATCH_MANY, KEYS("jobs", RECORD), ARGS("30000", "60000", "", SID)),
                replies[i]);
         expect_lasts("jobs", 30000);
         expect_lasts(RECORD, 90000);
@@ -101,7 +107,7 @@ static void the_watchdog_renews_each_of_sixteen_leases(void **state)
         run(SCRIPT_WATCH_MANY,
             KEYS(BOTH(0), BOTH(1), BOTH(2), BOTH(3), BOTH(4), BOTH(5), BOTH(6), BOTH(7),
                  BOTH(8), BOTH(9), BOTH(10), BOTH(11), BOTH(12), BOTH(13), BOTH(14), BOTH(15)),
-            ARGS("30000", "60000", "")),
+            ARGS("30000", "60000", "", SID)),
         "1");
 #undef BOTH
     for (int i = 0; i < MANY; i++) {
@@ -116,7 +122,7 @@ static void watch_an_old_lease(const char *counters, const char *ttl_ms)
     hold_two(HELD("", "1", "lock", ""));
     command("SET redisson_lock_token:{jobs}:b 4712 PX %s", ttl_ms);
     expect(run(SCRIPT_WATCH_MANY, KEYS("jobs", RECORD, "{jobs}:b", OTHER_RECORD),
-               ARGS("30000", "60000", counters)),
+               ARGS("30000", "60000", counters, SID)),
            "1");
     expect_command("-1", "PTTL %s", COUNTER);
 }
@@ -318,7 +324,7 @@ static void hold_set(void)
 static redisReply *set_watch(void)
 {
     return run(SCRIPT_LEASE_WATCH, KEYS(A, A_RECORD, B, B_RECORD),
-               ARGS(LEASE, "30000", "60000"));
+               ARGS(LEASE, "30000", "60000", SID));
 }
 
 static void several_locks_are_one_lease(void **state)
@@ -330,11 +336,11 @@ static void several_locks_are_one_lease(void **state)
     expect_lasts(B, 30000);
     expect_lasts(B_RECORD, 90000);
     expect(run(SCRIPT_LEASE_CLAIM, KEYS(A, A_RECORD, A_COUNTER, B, B_RECORD, B_COUNTER),
-               ARGS(LEASE, "60000", "1")),
+               ARGS(LEASE, "60000", "1", SID)),
            "[held, 71 72, *, held\n\nw.1*, 1 1]");
     expect_command("held\n\n\n\n*\n72\n1\nlock\n", "GET %s", B_RECORD);
     expect(run(SCRIPT_LEASE_END, KEYS(A, A_RECORD, B, B_RECORD),
-               ARGS(LEASE, "session-ended", "60000")),
+               ARGS(LEASE, "session-ended", "60000", SID)),
            "lock");
     expect_command("0", "EXISTS %s %s", A, B);
     expect_command("14", "GET %s", B_RECORD);
@@ -351,19 +357,100 @@ static void a_set_that_lost_one_lock_is_lost(void **state)
     expect_command("2", "GET %s", B_RECORD);
 }
 
+/* --- leases of other sessions ------------------------------------------------------------- */
+
+static redisReply *withdraw(void)
+{
+    return run(SCRIPT_WITHDRAW, KEYS("jobs", RECORD), ARGS(LEASE, "w.1", "", "", "60000"));
+}
+
+static void visits_change_no_lease_of_another_session(void **state)
+{
+    static const char *const records[] = {HELD_BY(OTHER_SID), HELD_BY(""),
+                                          WAITING_FOR(OTHER_SID)};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(records) / sizeof(records[0]); i++) {
+        hold(LEASE ":0", records[i]);
+        for (int is_over = 0; is_over < 2; is_over++) {
+            expect(
+                run(SCRIPT_WATCH_MANY, KEYS("jobs", RECORD), ARGS("30000", "60000", "", SID)),
+                "[0]");
+            expect(lease_watch(), "[reused]");
+            expect(lease_claim("1"), "[reused]");
+            expect(lease_end(), "0");
+            expect_command(records[i], "GET %s", RECORD);
+            expect_lasts(RECORD, 69000);
+            if (!is_over)
+                expect_lasts("jobs", 9000);
+            command("DEL jobs"); /* its time is over */
+        }
+    }
+}
+
+/* A request of the session that has ended may come later. */
+static void an_end_bars_what_another_session_withdraws(void **state)
+{
+    static const char *const records[] = {HELD_BY(OTHER_SID), HELD_BY(""),
+                                          WAITING_FOR(OTHER_SID)};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(records) / sizeof(records[0]); i++) {
+        command("FLUSHALL");
+        hold(LEASE ":0", records[i]);
+        expect(lease_end(), "0");
+        expect_lasts("rlockd:barred:{jobs}:" LEASE, 60000);
+        expect(withdraw(), i < 2 ? "1" : "0");
+        expect_command("4", "GET %s", RECORD);
+        expect_lasts(RECORD, 60000);
+    }
+    command("DEL rlockd:barred:{jobs}:" LEASE " %s", RECORD);
+    hold(LEASE ":0", HELD_BY(OTHER_SID));
+    expect(withdraw(), "1");
+    expect_command("0", "EXISTS %s", RECORD);
+}
+
+/* As long as a request may be under way. */
+static void an_end_keeps_the_records_of_others(void **state)
+{
+    static const char *const records[] = {HELD_BY(OTHER_SID), "1"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(records) / sizeof(records[0]); i++) {
+        command("SET %s %s PX 100", RECORD, records[i]);
+        expect(lease_end(), "0");
+        expect_command(records[i], "GET %s", RECORD);
+        expect_lasts(RECORD, 60000);
+    }
+    hold_set();
+    command("PEXPIRE %s 100", B_RECORD);
+    expect(run(SCRIPT_LEASE_END, KEYS(A, A_RECORD, B, B_RECORD),
+               ARGS(LEASE, "session-ended", "60000", OTHER_SID)),
+           "0");
+    expect_lasts(A_RECORD, 69000);
+    expect_lasts(B_RECORD, 60000);
+    expect(run(SCRIPT_WITHDRAW, KEYS(A, A_RECORD, B, B_RECORD),
+               ARGS(LEASE, "w.1", "", "", "60000")),
+           "1");
+    expect_command("4", "GET %s", B_RECORD);
+}
+
 static void visits_work_without_memory(void **state)
 {
     (void)state;
     hold(LEASE ":0", HELD("", "1", "lock", ""));
     command("SET rlockd:lease:{jobs}:" OTHER " %s", HELD("", "1", "lock", ""));
     memory_is_short();
-    expect(run(SCRIPT_WATCH_MANY, KEYS("jobs", RECORD), ARGS("30000", "60000", "1")), "1");
+    expect(run(SCRIPT_WATCH_MANY, KEYS("jobs", RECORD), ARGS("30000", "60000", "1", SID)), "1");
     expect(lease_watch(), "[renewed, lock]");
     expect(lease_claim("1"), "[held, *");
+    expect(run(SCRIPT_LEASE_END, KEYS("jobs", RECORD),
+               ARGS(LEASE, "session-ended", "60000", OTHER_SID)),
+           "0");
     expect(lease_end(), "lock");
     expect_command("14", "GET %s", RECORD);
     expect(run(SCRIPT_LEASE_WATCH, KEYS("jobs", "rlockd:lease:{jobs}:" OTHER),
-               ARGS(OTHER, "30000", "60000")),
+               ARGS(OTHER, "30000", "60000", SID)),
            "[lost, expired, lock]");
     memory_is_back();
 }
@@ -388,6 +475,9 @@ int main(void)
         SCRIPT_TEST(an_end_leaves_the_line),
         SCRIPT_TEST(several_locks_are_one_lease),
         SCRIPT_TEST(a_set_that_lost_one_lock_is_lost),
+        SCRIPT_TEST(visits_change_no_lease_of_another_session),
+        SCRIPT_TEST(an_end_bars_what_another_session_withdraws),
+        SCRIPT_TEST(an_end_keeps_the_records_of_others),
     };
     const struct CMUnitTest memory_tests[] = {
         SCRIPT_TEST(visits_work_without_memory),

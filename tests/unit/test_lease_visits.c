@@ -20,7 +20,7 @@ struct store_call {
     size_t keys;
     char locks[KEYS_MAX][KEY_MAX];
     size_t arguments;
-    bool has_id;
+    bool has_id, has_session;
     redis_done *done;
     void *arg;
 };
@@ -57,6 +57,8 @@ void call_string(struct store_call *call, size_t at, const char *text)
 {
     if (at == LEASE_WATCH_ARG_LEASE_ID)
         call->has_id = strcmp(text, ID) == 0;
+    if (at == LEASE_WATCH_ARG_SESSION)
+        call->has_session = strcmp(text, "one") == 0;
     if (at >= call->arguments)
         call->arguments = at + 1;
 }
@@ -160,7 +162,8 @@ static void a_single_server_takes_them_in_their_order(void **state)
     assert_int_equal(call_count, 1);
     expect_call(0, tagged, 7);
     assert_false(calls[0].has_id);
-    assert_int_equal(calls[0].arguments, 3);
+    assert_true(calls[0].has_session);
+    assert_int_equal(calls[0].arguments, 4);
     finish(7, NULL);
 }
 
@@ -217,7 +220,8 @@ static void a_script_for_one_lease_has_its_id(void **state)
     expect_call(0, tagged, 1);
     expect_call(1, tagged + 1, 1);
     assert_true(calls[0].has_id);
-    assert_int_equal(calls[0].arguments, 3);
+    assert_true(calls[0].has_session);
+    assert_int_equal(calls[0].arguments, 4);
     finish(2, NULL);
 }
 

@@ -20,7 +20,7 @@ local function queue_of(lock) return companion('redisson_lock_queue', lock) end
 local function given(number, position) return KEYS[KEY_COUNT * (number - 1) + position] end
 
 -- A key of rlockd's beside a lock: `waiters`, `places`, `forced`, `owner`, and with the ref of
--- a lease (lib/record.lua) `lease`.
+-- a lease (lib/record.lua) `lease`, `forced-by`, `barred`.
 local function sibling(lock, what, ref)
   local key = companion('rlockd:' .. what, lock)
   return ref and key .. ':' .. ref or key

@@ -77,6 +77,26 @@ local function spend(record_keys, reason, window, left)
   end
 end
 
+-- The end of another session has come to a lease, which stays. A request of that session may be
+-- under way for `window` ms: until then the lease's records last, and when the lease is
+-- withdrawn, its token is spent. The first write is a command that Redis allows when memory is
+-- short. At a node of a quorum a request of an ended session gets no vote.
+local function bar(lease, window)
+  --quorum: do return end
+  spend({keys.sibling(lease.locks[1], 'barred', lease.ref)}, 'session-ended', window)
+  for _, key in ipairs(lease.keys) do
+    local left = call('pttl', key)
+    if left >= 0 and left < tonumber(window) then call('pexpire', key, window) end
+  end
+end
+
+-- Removes the records of a lease that is withdrawn: its token may be used again, but for bar().
+local function forget(lease)
+  local barred_ms = call('pttl', keys.sibling(lease.locks[1], 'barred', lease.ref))
+  if barred_ms > 0 then return spend(lease.keys, 'session-ended', barred_ms) end
+  call('del', unpack(lease.keys))
+end
+
 -- Why a lease that held does not hold any more. `rlockd:forced` has the last force-unlock: the
 -- holder field, or `*` for all holders of a read/write lock, and the newest token that it
 -- ended.
@@ -160,7 +180,8 @@ end
 
 return {
   holds_of = holds_of, release = release, time_left = time_left, rewrite = rewrite,
-  claim = claim, tokens_of = tokens_of, spend = spend, loss_reason = loss_reason,
+  claim = claim, tokens_of = tokens_of, spend = spend, bar = bar, forget = forget,
+  loss_reason = loss_reason,
   end_lost = end_lost, ended_reply = ended_reply, lost_reply = lost_reply,
   unregister = unregister, publish = publish, forced_by = forced_by,
   keep_forced_by = keep_forced_by, note_forced_by = note_forced_by

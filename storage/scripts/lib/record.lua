@@ -160,6 +160,12 @@ local function is_other(lease, request)
   return lease.owner ~= request.owner or lease.session ~= request.session
 end
 
+-- Whether a lease that has not ended is of another session than this one, or of none. `session`
+-- empty or nil: any session will do.
+local function is_of_other(lease, session)
+  return session and session ~= '' and lease.session ~= session
+end
+
 -- The reply if a token that is used for a lock is that of a permit, or the other way round
 -- (`is_permit`); or nil.
 local function mismatch(lease, is_permit)
@@ -179,6 +185,7 @@ end
 return {
   parse = parse, ended = ended, format = format, with_key = with_key, with_keys = with_keys,
   stored = stored, load = load, plain = plain, find = find, is_other = is_other,
+  is_of_other = is_of_other,
   known = known, mismatch = mismatch, holder_of = holder_of, caller_of = caller_of,
   waits = waits, others_of = others_of
 }

@@ -32,7 +32,7 @@ local function withdraw(lease, attempt, window)
     keep_place(lease, place_ms, window)
   else
     lib.lease.unregister(lease)
-    call('del', unpack(lease.keys))
+    lib.lease.forget(lease)
   end
 end
 

@@ -1,6 +1,7 @@
 -- The watchdog's visit to several leases, each of one lock, at a node: renews those that the
--- watchdog renews and that hold a plain lock, and claims them. Of the other leases, and of
--- young votes, nothing changes: lease_watch.lua visits them, each on its own.
+-- watchdog renews, that hold a plain lock and that are of the session, and claims them. Of the
+-- other leases, and of young votes, nothing changes: lease_watch.lua visits them, each on its
+-- own.
 --
 -- KEYS as ../watch_many.lua
 -- ARGV as ../watch_many.lua
@@ -18,12 +19,14 @@ for i = KEY_RECORD, #KEYS, KEY_COUNT do records[i / KEY_COUNT] = KEYS[i] end
 -- The lines of the record of a lease that may be renewed: up to the attempt, the attempt, the
 -- rest; and its token. A lease that is spent has a detail with a blank more.
 local PATTERN = '^(held\n[^\n]*\n)([^\n]*)(\n([^\n]*)\n.*\n(%d+)\n1\nlock\n)$'
+local OWN = '\n' .. session .. '\n'
 
 for i, text in ipairs(call('mget', unpack(records))) do
   local name, key = KEYS[KEY_COUNT * i + (KEY_LOCK - KEY_COUNT)], records[i]
   local head, attempt, rest, since, token = string.match(text or '', PATTERN)
   renewed[i] = 0
-  if head and since == process and not string.find(head, 'spent ', 1, true) and
+  if head and since == process and string.find(rest, OWN, 1, true) and
+    not string.find(head, 'spent ', 1, true) and
     try('hexists', name, string.sub(key, -36) .. ':0') == 1 and
     (attempt == '' or call('pttl', name) <= timeout_ms * 5 / 6) then
     call('pexpire', name, timeout_ms)
