@@ -122,6 +122,7 @@ if not field then return requests.refuse(request, holds) end
 if kind == 'fair' then return requests.refuse(request, {'wrong-kind'}) end
 local is_own = field == lib.record.holder_of(request)
 if is_own and not request.old and request.owner == '' then -- the server made the token
+  if request.session ~= '' then return requests.refuse(request, {'reused'}) end
   local word = request.mode == 'fresh' and 'granted' or 'held'
   local token = call('get', counter) or '0'
   return requests.refuse(request, {word, token, remaining, '', holds})

@@ -30,6 +30,12 @@ if lease and lease.state ~= 'ended' and lib.record.is_of_other(lease, session) t
   leases.bar(lease, window_ms)
   return 0
 end
+local spent = lease or lib.record.with_keys({token = ''}, lease_id)
+-- A lease that holds without a record has no session, and its token was made by the server.
+if not lease and session and session ~= '' and not spent.is_set and
+  try('hexists', lock, lease_id .. ':0') == 1 then
+  return 0
+end
 --quorum: local kept_ms = call('pttl', KEYS[KEY_RECORD])
 call('pexpire', KEYS[KEY_RECORD], window_ms)
 if lease and lease.state == 'ended' then
@@ -39,7 +45,6 @@ local has_held = lease and lease.state == 'held' and leases.release(lease)
 --quorum: if reason == 'forced' and lease then leases.keep_forced_by(lease, window_ms) end
 local is_waiting = lease and lease.state == 'waiting'
 if is_waiting then leases.unregister(lease) end
-local spent = lease or lib.record.with_keys({token = ''}, lease_id)
 --quorum: if reason == 'forced' and spent.is_set and spent.state == 'held' then
 --quorum:   if leases.loss_reason(spent) ~= 'forced' then
 --quorum:     spent.detail = 'forced'

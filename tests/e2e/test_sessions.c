@@ -484,6 +484,25 @@ static void test_a_lease_token_of_another_session(struct world *w)
     expect_status(session_put(w->b, &s, "whose", token, NULL), 200);
 }
 
+/* Nor is the lease without a session whose token the server made. */
+static void test_a_lease_token_of_no_session(struct world *w)
+{
+    struct session s = session_new(w->a, NULL);
+    struct reply *r = HTTP(w->a, .method = "POST", .path = "/v1/locks/sessionless");
+    const char *token = reply_str(r, "lease_token");
+
+    expect_status(r, 201);
+    token_watch(w, token);
+    expect_problem(session_put(w->b, &s, "sessionless", token, NULL), 422, "token-reused");
+    redis_do(w->redis, "HSET rlockd:session-leases:{%s} %s %s", s.id,
+             text(w, "%s sessionless", reply_str(r, "lease_id")),
+             text(w, "%lld000 e2e.1", (long long)time(NULL)));
+    r = session_end(w->a, &s);
+    expect_status(r, 200);
+    expect_int(r, "released", 0);
+    expect_status(lock_renew(w->b, "sessionless", token, NULL), 200);
+}
+
 int main(void)
 {
     const char *const flags[] = {WATCHDOG_FLAGS, NULL};
@@ -503,6 +522,7 @@ int main(void)
         E2E_TEST(test_spent_tokens),
         E2E_TEST(test_leases_with_tokens_of_the_servers),
         E2E_TEST(test_a_lease_token_of_another_session),
+        E2E_TEST(test_a_lease_token_of_no_session),
     };
     struct e2e_plan plan = {
         .name = "sessions", E2E_TESTS(tests), .front_ends = 2, .flags = flags};

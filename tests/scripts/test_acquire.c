@@ -128,6 +128,7 @@ static void the_token_of_a_plain_lease_asks_for_another_kind(void **state)
     expect(ask(.id = A, .mode = "returned", .kind = "read"), "[reused]");
     expect(ask(.id = A, .mode = "returned", .kind = "write"), "[reused]");
     expect(ask(.id = A, .mode = "returned", .kind = "fair"), "[reused]");
+    expect(ask(.id = A, .mode = "returned", .session = SID), "[reused]");
     expect(ask(.id = A, .mode = "returned"), "[held, *]");
     expect(ask(.id = B, .mode = "returned", .kind = "read"), "[ended, unknown, , ]");
 }

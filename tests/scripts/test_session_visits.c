@@ -388,6 +388,20 @@ static void visits_change_no_lease_of_another_session(void **state)
     }
 }
 
+/* Its token was made by the server, and no request with such a token gets a lock later. */
+static void an_end_spends_no_lease_without_a_record(void **state)
+{
+    (void)state;
+    command("HSET jobs %s:0 1", LEASE);
+    expect(lease_end(), "0");
+    expect_command("0", "EXISTS %s", RECORD);
+    command("HSET %s %s:0 1", A, LEASE);
+    expect(run(SCRIPT_LEASE_END, KEYS(A, A_RECORD, B, B_RECORD),
+               ARGS(LEASE, "session-ended", "60000", SID)),
+           "0");
+    expect_command("4", "GET %s", A_RECORD);
+}
+
 /* A request of the session that has ended may come later. */
 static void an_end_bars_what_another_session_withdraws(void **state)
 {
@@ -476,6 +490,7 @@ int main(void)
         SCRIPT_TEST(several_locks_are_one_lease),
         SCRIPT_TEST(a_set_that_lost_one_lock_is_lost),
         SCRIPT_TEST(visits_change_no_lease_of_another_session),
+        SCRIPT_TEST(an_end_spends_no_lease_without_a_record),
         SCRIPT_TEST(an_end_bars_what_another_session_withdraws),
         SCRIPT_TEST(an_end_keeps_the_records_of_others),
     };
