@@ -56,6 +56,14 @@ size_t quorum_clocks_us(const struct quorum_calls *calls, int64_t clocks_us[QUOR
     return count;
 }
 
+int64_t quorum_clock_ms(const struct quorum_calls *calls)
+{
+    int64_t clocks_us[QUORUM_NODES_MAX];
+    size_t count = quorum_clocks_us(calls, clocks_us);
+
+    return quorum_median(clocks_us, count) / 1000;
+}
+
 int64_t quorum_propose(const struct quorum_call *call)
 {
     int64_t clocks_us[QUORUM_NODES_MAX];

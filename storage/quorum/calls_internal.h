@@ -121,6 +121,8 @@ struct quorum_call *quorum_call_new(struct quorum_calls *calls, enum script scri
 /* The clocks of the servers, as far as they are known, in µs: at least one. Returns how many.
  */
 size_t quorum_clocks_us(const struct quorum_calls *calls, int64_t clocks_us[QUORUM_NODES_MAX]);
+/* The middle one of them, in epoch ms. */
+int64_t quorum_clock_ms(const struct quorum_calls *calls);
 /* The token to propose (A1): above every token that the call has seen, and near the clocks of
  * the servers. */
 int64_t quorum_propose(const struct quorum_call *call);

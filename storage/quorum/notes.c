@@ -71,9 +71,11 @@ static void decide_settle(struct quorum_call *call)
 
 void quorum_settle(struct quorum_call *call)
 {
-    /* They are by the clock of one server, and each has its own deadline. */
-    args_string(call->args, SESSION_SETTLE_ARG_DEADLINE, "");
-    args_string(call->args, SESSION_SETTLE_ARG_SEEN, "");
+    int64_t seen_ms = quorum_arg_ms(call, SESSION_SETTLE_ARG_SEEN);
+    int64_t ago_ms = quorum_clock_ms(call->calls) - seen_ms;
+
+    if (seen_ms > 0)
+        args_number(call->args, SESSION_SETTLE_ARG_SEEN, ago_ms > 0 ? ago_ms : 0);
     quorum_call_ask(call, SCRIPT_SESSION_SETTLE, call->args, decide_settle);
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/base/clock.h"
 #include "storage/quorum/calls_internal.h"
 
 static bool has_majority(const struct quorum_call *call)
@@ -86,12 +87,8 @@ static void decide_index_claim(struct quorum_call *call)
  */
 void quorum_index_claim(struct quorum_call *call)
 {
-    int64_t clocks_us[QUORUM_NODES_MAX];
-    size_t count = quorum_clocks_us(call->calls, clocks_us);
-    int64_t clock_ms = quorum_median(clocks_us, count) / 1000;
-
     args_number(call->args, INDEX_CLAIM_ARG_CLAIM_MS,
-                clock_ms + quorum_arg_ms(call, INDEX_CLAIM_ARG_CLAIM_MS));
+                quorum_clock_ms(call->calls) + quorum_arg_ms(call, INDEX_CLAIM_ARG_CLAIM_MS));
     quorum_call_ask(call, SCRIPT_INDEX_CLAIM, call->args, decide_index_claim);
 }
 
@@ -221,6 +218,9 @@ static void answer_due(struct quorum_call *call, const struct node_reply *replie
     struct redis_value *reply = value_make_list(SESSION_DUE_REPLY_OPEN_DEADLINE_MS + 1);
     for (size_t i = 0; i <= SESSION_DUE_REPLY_OPEN_DEADLINE_MS; i++)
         value_put(reply, i, value_copy(quorum_value(call, node, i)));
+    int64_t asked_ms = clock_ns() / CLOCK_NS_PER_MS - call->ask.sent_ms; /* so long ago */
+    value_put(reply, SESSION_DUE_REPLY_OPEN_NOW_MS,
+              value_make_integer(quorum_clock_ms(call->calls) - asked_ms));
     value_put(reply, SESSION_DUE_REPLY_OPEN_DUE, merge_due(call, replies));
     quorum_call_answer(call, reply);
 }

@@ -9,7 +9,8 @@
 -- again_ms  a lease that was renewed is looked at again within this time
 -- deadline  of the session, when a visit began; empty: this is no visit
 -- seen      epoch ms when the visit was told which leases are due: a note that is newer is of a
---           request whose lease the visit may have missed; empty: now
+--           request whose lease the visit may have missed; at a node of a quorum, how many ms
+--           ago that was; empty: now
 -- marked    number of refs, the first of `verdicts`, of leases that the watchdog renewed and
 --           whose scores say that their notes have the mark of renewed leases
 -- verdicts  those refs, then ref and verdict of each other lease, at most 60 of both:
@@ -37,6 +38,8 @@ local UNDER_WAY_MS, LOOK_AGAIN_MS, LOSSES_MAX = 10000, 1000, 1000
 local now = lib.number.epoch_ms()
 local is_visit, seen_at = tonumber(deadline), tonumber(seen) or now
 local open_until, reason = is_visit, nil
+--quorum: seen_at = now - (tonumber(seen) or 0)
+--quorum: open_until = nil -- each node has its own
 if not open_until or #ARGV >= ARG_VERDICTS + marked then
   open_until, reason = lib.session_home.deadline_of(session, now)
   if not open_until then return {'ended', reason} end

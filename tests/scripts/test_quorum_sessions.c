@@ -258,6 +258,36 @@ static redisReply *settle(const char *verdict)
                ARGS(WINDOW, "10000", "", "", "0", A_REF, verdict));
 }
 
+/* A visit that was told so long ago what is due. The deadline is that of another node. */
+static void settle_visit(const char *verdict, const char *ago_ms)
+{
+    run(SCRIPT_SESSION_SETTLE, KEYS(SESSION, NOTES, DUE, LOST),
+        ARGS(WINDOW, "10000", "1", ago_ms, "0", A_REF, verdict));
+}
+
+/* A verdict is by what the visit saw: meanwhile a request may have settled the lease. */
+static void visit_that_stood_still_forgets_nothing_new(void **state)
+{
+    static const char *const verdicts[] = {"gone", "vanished"};
+
+    (void)state;
+    session_open("30000");
+    BIND(A_REF);
+    settle("later 1000");
+    settle_visit("later 100000", "50");
+    int64_t due_ms = atoll(reply_text(command("ZSCORE " DUE " %s", A_REF)));
+    assert_in_range(due_ms - redis_now_ms(), 1, 1000);
+    command("HSET " NOTES " %s %s", A_REF,
+            text("%lld +lock", (long long)redis_now_ms() - 11000));
+    for (size_t i = 0; i < 2; i++) {
+        settle_visit(verdicts[i], "12000");
+        expect_command("1", "HEXISTS " NOTES " %s", A_REF);
+        expect_command("0", "HEXISTS " LOST " %s", A_REF);
+    }
+    settle_visit("vanished", "50");
+    expect_command("1", "HEXISTS " LOST " %s", A_REF);
+}
+
 static void told(const char *ref)
 {
     expect(run(SCRIPT_SESSION_TOLD, KEYS(SESSION, NOTES, DUE, LOST), ARGS(ref)), "0");
@@ -406,6 +436,7 @@ int main(void)
         NODE_TEST(visit_to_one_ends_no_lease),
         NODE_TEST(visits_of_another_session_change_nothing),
         NODE_TEST(visit_that_repairs_renews_what_is_in_its_care),
+        NODE_TEST(visit_that_stood_still_forgets_nothing_new),
         NODE_TEST(loss_that_was_told_is_forgotten_with_its_note),
         NODE_TEST(loss_that_was_told_leaves_a_mark),
         NODE_TEST(marks_leave_room_for_losses),
