@@ -172,18 +172,22 @@ void quorum_withdraw(struct quorum_call *call)
 
 /* --- force-unlock ------------------------------------------------------------------------- */
 
-/* "unlocked", or "low" and the newest token. */
-enum { FORCE_HOLDER = 1, FORCE_NEWEST = 1, FORCE_TOKEN, FORCE_HOLDERS };
+/* Behind the word: "unlocked", "low" or "clock". */
+enum { FORCE_HOLDER = 1, FORCE_TOKEN, FORCE_HOLDERS };
 
 enum { FORCE_ROUNDS = 3 };
 
-/* So far above the newest lease that was found, for leases that are granted meanwhile. */
+/* So far above what was found, for leases that are granted meanwhile. */
 static const int64_t FORCE_AHEAD_US = 1000000;
 
 static const struct call_word force_words[] = {
-    {"unlocked", NODE_FORCED, 0}, {"free", NODE_FREE, 0},
-    {"stale", NODE_FREE, 0},      {"wrong-kind", NODE_REFUSED, 0},
-    {"search", NODE_REFUSED, 0},  {"low", NODE_LOW, FORCE_NEWEST},
+    {"unlocked", NODE_FORCED, 0},
+    {"free", NODE_FREE, 0},
+    {"stale", NODE_FREE, 0},
+    {"wrong-kind", NODE_REFUSED, 0},
+    {"search", NODE_REFUSED, 0},
+    {"low", NODE_LOW, FORCE_TOKEN},
+    {"clock", NODE_CLOCK, FORCE_TOKEN},
 };
 
 static void add_holder(struct redis_value *all, size_t *count, const struct redis_value *holder)
@@ -198,30 +202,46 @@ static void add_holder(struct redis_value *all, size_t *count, const struct redi
         value_put(all, (*count)++, value_copy(holder));
 }
 
+static void add_holders(struct redis_value *all, size_t *count, const struct redis_value *reply)
+{
+    const struct redis_value *more = value_at(reply, FORCE_HOLDERS);
+
+    if (value_count(more) == 0)
+        add_holder(all, count, value_at(reply, FORCE_HOLDER));
+    for (size_t i = 0; i < value_count(more); i++)
+        add_holder(all, count, value_at(more, i));
+}
+
+static size_t count_holders(const struct redis_value *reply)
+{
+    return 1 + value_count(value_at(reply, FORCE_HOLDERS));
+}
+
 /* The reply of force_unlock.lua with a list of all holders that some server had, in this round
- * or before. Their leases are still to be spent at every server (O1). NULL: there are none. */
+ * (`words`, a set of 1 << word) or before. Their leases are still to be spent at every server
+ * (O1). NULL: there are none. */
 static struct redis_value *make_unlocked(const struct quorum_call *call,
-                                         const struct node_reply *replies)
+                                         const struct node_reply *replies, unsigned words)
 {
     const struct redis_value *found[QUORUM_NODES_MAX + 1] = {call->kept};
-    size_t count = call->kept != NULL, most = 0, holders = 0;
+    size_t count = call->kept != NULL, most = 0, holders = 0, len;
 
-    for (size_t i = 0; i < call->calls->nodes; i++)
-        if (replies[i].word == NODE_FORCED)
-            found[count++] = call->round.replies[i].value;
+    for (size_t i = 0; i < call->calls->nodes; i++) {
+        const struct redis_value *value = call->round.replies[i].value;
+        (void)value_text(value_at(value, FORCE_HOLDER), &len);
+        if ((words >> replies[i].word & 1) != 0 && len > 0)
+            found[count++] = value;
+    }
     if (count == 0)
         return NULL;
     for (size_t i = 0; i < count; i++)
-        most += 1 + value_count(value_at(found[i], FORCE_HOLDERS));
+        most += count_holders(found[i]);
     struct redis_value *made = value_make_list(FORCE_HOLDERS + 1), *all = value_make_list(most);
-    for (size_t i = 0; i < count; i++) {
-        const struct redis_value *more = value_at(found[i], FORCE_HOLDERS);
-        add_holder(all, &holders, value_at(found[i], FORCE_HOLDER));
-        for (size_t k = 0; k < value_count(more); k++)
-            add_holder(all, &holders, value_at(more, k));
-    }
+    for (size_t i = 0; i < count; i++)
+        add_holders(all, &holders, found[i]);
     value_cut(all, holders);
-    for (size_t i = 0; i < FORCE_HOLDERS; i++)
+    value_put(made, 0, value_make_text("unlocked", sizeof("unlocked") - 1));
+    for (size_t i = FORCE_HOLDER; i < FORCE_HOLDERS; i++)
         value_put(made, i, value_copy(value_at(found[0], i)));
     value_put(made, FORCE_HOLDERS, all);
     return made;
@@ -240,17 +260,19 @@ static void answer_free(struct quorum_call *call, const struct node_reply *repli
 
 static void ask_force(struct quorum_call *call, int64_t up_to);
 
-/* Some servers have a newer lease, which may have been granted before this request. */
-static void force_newer(struct quorum_call *call, const struct node_reply *replies,
-                        int64_t newest)
+/* So many servers have a newer lease, or a clock behind, that no majority has done it. What
+ * holds there is named now: the reply of a server that frees it may come too late. */
+static void force_again(struct quorum_call *call, const struct node_reply *replies,
+                        int64_t up_to)
 {
-    struct redis_value *unlocked = make_unlocked(call, replies);
+    struct redis_value *unlocked = make_unlocked(
+        call, replies, 1U << NODE_FORCED | 1U << NODE_LOW | 1U << NODE_CLOCK);
 
     value_free(call->kept);
     call->kept = unlocked;
     call->ask.number++;
     call->was_sent = true;
-    ask_force(call, newest + FORCE_AHEAD_US);
+    ask_force(call, up_to + FORCE_AHEAD_US);
 }
 
 static void decide_force(struct quorum_call *call)
@@ -265,11 +287,11 @@ static void decide_force(struct quorum_call *call)
     if (found.word == CONCLUDE_WAIT)
         return;
     if (found.word == CONCLUDE_VOTE)
-        force_newer(call, replies, found.token);
+        force_again(call, replies, found.token);
     else if (found.word == CONCLUDE_FREE && call->kept == NULL)
         answer_free(call, replies);
     else if (found.word == CONCLUDE_FREE || found.word == CONCLUDE_SPEND)
-        quorum_call_answer(call, make_unlocked(call, replies));
+        quorum_call_answer(call, make_unlocked(call, replies, 1U << NODE_FORCED));
     else
         quorum_call_fail(call);
 }

@@ -381,15 +381,22 @@ struct conclusion conclude_forces(const struct quorum_ask *asked,
                                   bool is_over)
 {
     bool is_found = count_of(asked, replies, WORDS(NODE_FORCED)) > 0;
-    int64_t newer[QUORUM_NODES_MAX];
-    unsigned count = values_of(asked, replies, NODE_LOW, newer);
+    unsigned done = count_of(asked, replies, WORDS(NODE_FORCED) | WORDS(NODE_FREE));
+    unsigned silent = count_of(asked, replies, WORDS(NODE_SILENT));
+    int64_t newer[QUORUM_NODES_MAX], clocks[QUORUM_NODES_MAX];
+    unsigned low = values_of(asked, replies, NODE_LOW, newer);
+    unsigned off = values_of(asked, replies, NODE_CLOCK, clocks);
 
     (void)now_ms;
-    if (count > 0 && is_majority(asked, replied(asked, replies)))
-        return asked->number < asked->last
-                   ? (struct conclusion){.word = CONCLUDE_VOTE, .token = newer[0]}
-                   : undo_none(CONCLUDE_UNKNOWN);
-    return done_at_majority(asked, replies, is_over, is_found ? CONCLUDE_SPEND : CONCLUDE_FREE);
+    if (is_majority(asked, done))
+        return undo_none(is_found ? CONCLUDE_SPEND : CONCLUDE_FREE);
+    if (!is_over && is_majority(asked, done + silent))
+        return undo_none(CONCLUDE_WAIT);
+    unsigned more = quorum_majority(asked->nodes) - done;
+    if (asked->number >= asked->last || (low < more && off == 0))
+        return undo_none(CONCLUDE_UNKNOWN);
+    return (struct conclusion){.word = CONCLUDE_VOTE,
+                               .token = low < more ? clocks[off / 2] : newer[low - more]};
 }
 
 struct conclusion conclude_spends(const struct quorum_ask *asked,

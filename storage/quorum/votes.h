@@ -19,7 +19,8 @@ enum node_word {
     NODE_BUSY,       /* another lease holds; of a renewal or release: the lease only waits */
     NODE_LOW,        /* the counter, which is not below the token that was asked for; to a
                         force-unlock, the token of a hold above it */
-    NODE_CLOCK,      /* a number just below a token that the node's clock allows */
+    NODE_CLOCK,      /* a number just below a token that the node's clock allows; to a
+                        force-unlock, too */
     NODE_LAPSED,     /* the lease's hold has ended there */
     NODE_SPENT,      /* the lease is spent there; to a renewal or a claim NODE_GONE */
     NODE_QUARANTINE, /* also a node that was not asked because of its quarantine */

@@ -19,7 +19,9 @@
 --            of its holder fields, with the last token: their leases are then to be spent
 --          free | stale: another grant, or none | wrong-kind
 --          search: readers hold the lock, and asked_holder is missing
---          low: the newest fencing token of the holders, which is above up_to
+--          low, holder, token, holders: the newest fencing token, which is above up_to, and the
+--            list of the holder fields | clock, holder, number, holders: up_to is more than 5 s
+--            ahead of the node's clock, number just below what the clock says
 --
 -- A script that reaches a node late must not end a lease that was granted after the answer: the
 -- counters of a majority are at up_to by then, so the token of such a lease is above it.
@@ -62,36 +64,51 @@ end
 --quorum: local function raise_counter()
 --quorum:   local last = up_to and try('get', counter)
 --quorum:   if not up_to or type(last) == 'table' then return end
---quorum:   if tonumber(last or '0') >= tonumber(up_to) then return end
+--quorum:   if (tonumber(last or '0') or 0) >= tonumber(up_to) then return end
 --quorum:   local left = last and call('pttl', counter) or 0
 --quorum:   call('pexpire', forced, window_ms)
 --quorum:   lib.token.put(counter, up_to, left < 0 and '0' or math.max(left, window_ms, 60000))
 --quorum: end
 --quorum:
---quorum: -- The reply that one of these fields, each with its value, is that of a newer lease;
---quorum: -- or nil, and the counter is raised.
---quorum: local function refuse_newer(fields)
---quorum:   local newest = '0'
+--quorum: -- The reply that one of these fields, each with its value, is that of a newer lease, or
+--quorum: -- that up_to is no token for this node; or nil, and the counter is raised. `is_all`: the
+--quorum: -- lock has no other fields; any lease among those may be as new as the counter.
+--quorum: local function refuse(fields, is_all)
+--quorum:   local last = up_to and try('get', counter)
+--quorum:   last = type(last) == 'string' and tonumber(last) or 0
+--quorum:   local newest, holders = is_all and 0 or last, {}
 --quorum:   for i = 1, up_to and #fields or 0, 2 do
 --quorum:     local lease = fields[i] ~= 'mode' and lease_of(fields[i])
---quorum:     local token = lease and lease.tokens[1] or '0'
---quorum:     if (tonumber(token) or 0) > tonumber(newest) then newest = token end
+--quorum:     newest = math.max(newest, lease and tonumber(lease.tokens[1]) or 0)
+--quorum:     if fields[i] ~= 'mode' then holders[#holders + 1] = fields[i] end
 --quorum:   end
---quorum:   if up_to and tonumber(newest) > tonumber(up_to) then return {'low', newest} end
+--quorum:   local function refused(word, number)
+--quorum:     return {word, holders[1] or '', string.format('%.0f', number), holders}
+--quorum:   end
+--quorum:   if up_to and newest > tonumber(up_to) then return refused('low', newest) end
+--quorum:   local us = up_to and 1000 * lib.number.epoch_ms() or 0
+--quorum:   if up_to and up_to - us > 5000000 and up_to - last > 1000000 then
+--quorum:     return refused('clock', us - 1)
+--quorum:   end
 --quorum:   raise_counter()
 --quorum: end
 
 local function free_lock()
   local holders = call('hrandfield', lock, 2)
-  --quorum: if #holders == 0 then raise_counter() end
-  if #holders == 0 then return {asked_token == '' and 'free' or 'stale'} end
+  if #holders == 0 then
+    --quorum: local no = refuse({}, true)
+    --quorum: if no then return no end
+    return {asked_token == '' and 'free' or 'stale'}
+  end
   if #holders ~= 1 or not field_of.is_holder(holders[1]) then return {'wrong-kind'} end
   local token = call('get', counter) or ''
+  --quorum: local lease = lease_of(holders[1])
+  --quorum: token = lease and lease.tokens[1] or token -- a repair passes a higher counter
   -- A Java client's grant has no token: the counter may have that of a grant before.
   local is_asked = field_of.is_ours(holders[1]) and token == asked_token
   if is_for_one and not is_asked then return {'stale'} end
-  --quorum: local low = refuse_newer({holders[1], ''})
-  --quorum: if low then return low end
+  --quorum: local no = refuse({holders[1], ''}, true)
+  --quorum: if no then return no end
   -- DEL first: it is allowed when memory is short.
   call('del', lock, lib.keys.sibling(lock, 'owner'))
   lib.lock.wake(lock)
@@ -150,13 +167,15 @@ local function free_readers_and_writer()
     if mode == 'read' then return free_reads() end
     if not is_current_writer(some, token) then return {'stale'} end
   end
-  local fields = readers.fields_of(lock)
-  --quorum: local low = refuse_newer(fields)
-  --quorum: if low then return low end
+  local fields, is_all = readers.fields_of(lock)
+  --quorum: local no = refuse(fields, is_all)
+  --quorum: if no then return no end
   -- Of very many readers DEL takes milliseconds. UNLINK is allowed when memory is short, too.
   call('unlink', lock, lib.keys.sibling(lock, 'owner'))
   readers.publish_free(lock, '1')
-  note_forced('*', token)
+  local up_to_token = token
+  --quorum: if up_to and (tonumber(token) or 0) > tonumber(up_to) then up_to_token = up_to end
+  note_forced('*', up_to_token)
   local holder, left = '', READS_MAX
   --quorum: local all = {}
   for i = 1, #fields, 2 do

@@ -358,7 +358,8 @@ static const char *reply_of(const struct script_case *script, redisReply *reply)
                       strcmp(word, "low") == 0;
     if (!has_number)
         return word;
-    const char *number = reply->elements > 1 ? reply_text(reply_at(reply, 1)) : made;
+    size_t at = script->run == force_lock ? 2 : 1;
+    const char *number = reply->elements > 1 ? reply_text(reply_at(reply, at)) : made;
     return text("%s:%lld", word, (long long)node_number(number));
 }
 

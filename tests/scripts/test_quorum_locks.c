@@ -6,6 +6,7 @@
 
 #define DAY_MS INT64_C(86400000)
 #define SECOND_US 1000000
+#define HOUR_US (3600 * INT64_C(1000000))
 
 /* The record of lease A that holds by this attempt ("" for a claimed one). */
 static const char *record_with(const char *detail, const char *attempt, int64_t token)
@@ -182,7 +183,7 @@ static void force_unlock_leaves_a_newer_lease(void **state)
 {
     (void)state;
     vote(.id = A, .token = 5);
-    expect_node(node_force(4), "[low, 5]");
+    expect_node(node_force(4), "[low, " A ":0, 5, [" A ":0]]");
     expect(lock_renew(A, "30000"), "[held, *");
     expect_command("0", "EXISTS " FORCED);
     expect_node(node_force(5), "[unlocked, " A ":0, 5]");
@@ -192,12 +193,38 @@ static void force_unlock_leaves_a_newer_lease(void **state)
     expect_lasts(COUNTER, DAY_MS);
     expect_node(vote(.id = B, .token = 8), "[low, 8]");
     vote(.id = B, .token = 9);
-    expect_node(node_force(7), "[low, 9]");
+    expect_node(node_force(7), "[low, " B ":0, 9, [" B ":0]]");
     expect_node(command("GET " COUNTER), "9");
     command("HSET other jobs 1");
     command("RENAME other jobs");
     expect(node_force(11), "[wrong-kind]");
     expect_node(command("GET " COUNTER), "9");
+}
+
+/* A repair gives a server a lease with a token below the counter. */
+static void force_unlock_goes_by_the_token_of_the_hold(void **state)
+{
+    (void)state;
+    vote(.id = A, .token = 5);
+    command("SET " COUNTER " %s", node_token(9));
+    expect(lock_force(node_token(9)), "[stale]");
+    expect_node(lock_force(node_token(5)), "[unlocked, " A ":0, 5]");
+    expect(vote(.id = A, .token = 10), "[spent, forced*");
+}
+
+/* A counter that is far ahead of the clocks of the others would stop all votes. */
+static void force_unlock_far_ahead_of_the_clock_is_refused(void **state)
+{
+    const int64_t far = HOUR_US;
+
+    (void)state;
+    expect(node_force(far), "[clock, , *, []]");
+    vote(.id = A, .token = 5);
+    expect(node_force(far), "[clock, " A ":0, *, [" A ":0]]");
+    expect_node(command("GET " COUNTER), "5");
+    /* As of votes: the counter is there already. */
+    command("SET " COUNTER " %s", node_token(far));
+    expect_node(node_force(far + SECOND_US), "[unlocked, " A ":0, 5]");
 }
 
 static void force_unlock_makes_a_counter_that_ends(void **state)
@@ -213,6 +240,9 @@ static void force_unlock_makes_a_counter_that_ends(void **state)
     command("DEL " COUNTER);
     command("HSET " COUNTER " a 1");
     expect(node_force(10), "[free]");
+    command("SET " COUNTER " none");
+    expect(node_force(10), "[free]");
+    expect_node(command("GET " COUNTER), "10");
 }
 
 /* --- waiting ------------------------------------------------------------------------------ */
@@ -402,6 +432,8 @@ int main(void)
         NODE_TEST(hold_that_has_ended_is_a_missing_vote),
         NODE_TEST(spent_lease_says_why),
         NODE_TEST(force_unlock_leaves_a_newer_lease),
+        NODE_TEST(force_unlock_goes_by_the_token_of_the_hold),
+        NODE_TEST(force_unlock_far_ahead_of_the_clock_is_refused),
         NODE_TEST(force_unlock_makes_a_counter_that_ends),
         NODE_TEST(waiter_is_registered_where_the_lock_is_busy),
         NODE_TEST(contender_stays_registered_when_its_votes_are_withdrawn),

@@ -122,11 +122,23 @@ static void force_unlock_leaves_all_beside_a_newer_reader(void **state)
     (void)state;
     vote(.id = A, .kind = "read", .token = 5);
     vote(.id = B, .kind = "read", .token = 7);
-    expect_node(node_force(6), "[low, 7]");
+    expect_node(node_force(6), "[low, *:0, 7, [*:0, *:0]]");
     expect(lock_renew(A, "30000"), "[held, *");
     expect(lock_renew(B, "30000"), "[held, *");
     expect_node(node_force(9), "[unlocked, *:0, 7, [*:0, *:0]]");
     expect(lock_renew(B, "30000"), "[spent, forced, *");
+}
+
+/* One call looks at 100 of them: any other may be as new as the counter. */
+static void force_unlock_of_many_readers_goes_by_the_counter(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 102; i++)
+        vote(.id = text("%08x-1111-5111-8111-111111111111", i), .kind = "read", .token = 5 + i);
+    expect_command("103", "HLEN jobs");
+    command("SET " COUNTER " %s", node_token(205));
+    expect_node(node_force(150), "[low, *:0, 205, *");
+    expect_node(node_force(205), "[unlocked, *");
 }
 
 /* --- several locks ------------------------------------------------------------------------ */
@@ -241,6 +253,7 @@ int main(void)
         NODE_TEST(read_is_repaired_beside_a_younger_reader),
         NODE_TEST(force_unlock_names_all_readers),
         NODE_TEST(force_unlock_leaves_all_beside_a_newer_reader),
+        NODE_TEST(force_unlock_of_many_readers_goes_by_the_counter),
         NODE_TEST(set_has_one_token_for_all_its_locks),
         NODE_TEST(set_is_refused_as_a_whole),
         NODE_TEST(set_is_told_the_lock_that_blocked_it_before),

@@ -198,19 +198,26 @@ def ends(asked, replies, now, over):
 
 
 def forces(asked, replies, now, over):
-    """O1: what was found is then spent at every node, by a release. Newer holds are forced in
-    another round."""
+    """O1: what was found is then spent at every node, by a release. Where no majority has freed
+    the lock, the next round's token is above as many newer holds as are needed for one, not
+    above those of a stray clock; or it is what the clocks allow."""
     found = words(replies)
-    if len(found) < (1 if "forced at one node" in asked.weak else asked.majority):
-        return Decision("unknown", undo=()) if over else WAIT
-    newer = [reply[1] for reply in replies if reply and reply[0] == "low"]
-    if newer and asked.number >= asked.last:
+    done = found.count("forced") + found.count("free")
+    if done >= (1 if "forced at one node" in asked.weak else asked.majority):
+        if "forced" not in found:
+            return Decision("free", undo=())
+        return Decision("forced" if "forced where found" in asked.weak else "spend", undo=())
+    if not over and done + replies.count(None) >= asked.majority:
+        return WAIT
+    low = sorted(reply[1] for reply in replies if reply and reply[0] == "low")
+    clocks = sorted((reply[1] for reply in replies if reply and reply[0] == "clock"),
+                    reverse=True)
+    more = asked.majority - done
+    if asked.number >= asked.last or len(low) < more and not clocks:
         return Decision("unknown", undo=())
-    if newer:
-        return Decision("vote", max(newer), undo=())
-    if "forced" not in found:
-        return Decision("free", undo=())
-    return Decision("forced" if "forced where found" in asked.weak else "spend", undo=())
+    if len(low) < more:
+        return Decision("vote", clocks[len(clocks) // 2], undo=())
+    return Decision("vote", low[more - 1], undo=())
 
 
 def spends(asked, replies, now, over):
