@@ -15,6 +15,7 @@ import uuid
 from pathlib import Path
 
 import measure
+from operations import must
 from servers import Http, wait_for
 
 BESIDE = {"held": (0, 10_000, 1_000_000), "sessions": (0, 1_000, 100_000),
@@ -129,7 +130,7 @@ def hold_locks(place, _, server, count):
 def open_sessions(_, __, server, count):
     http = Http(server.port)
     for _ in range(count):
-        http.ask("POST", "/v1/sessions?ttl_ms=3600000")
+        must("a session", http.ask("POST", "/v1/sessions?ttl_ms=3600000"), 201)
     return [], []
 
 

@@ -89,6 +89,16 @@ def limited_cycles(place, redis, workers, percent, seconds):
         server.stop()
 
 
+def may_trace():
+    """Whether strace may attach to a process that is not its child."""
+    if not shutil.which("strace"):
+        return False
+    with subprocess.Popen(["sleep", "1"]) as other:
+        done = subprocess.run(["strace", "-o", "/dev/null", "-p", str(other.pid)],
+                              stderr=subprocess.DEVNULL, check=False)
+    return done.returncode == 0
+
+
 def system_calls(place, server, connections, count=SLICE_CYCLES):
     """System calls a request, by strace on a slice; None where strace may not trace."""
     summary = place.folder / f"strace-{place.number()}"
@@ -98,6 +108,8 @@ def system_calls(place, server, connections, count=SLICE_CYCLES):
         wait_for(lambda: "attached" in tracer.log.read_text() or not tracer.is_alive(),
                  "strace")
         if not tracer.is_alive():
+            if may_trace():
+                raise RuntimeError(f"strace: {tracer.log.read_text()}")
             return None
         load(place, "cycle", server, connections=connections, cycles=count)
     finally:

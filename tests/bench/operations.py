@@ -54,9 +54,24 @@ WHAT = {
 }
 
 
+# The details of a 503 when Redis answers too late.
+LATE = ("Redis did not answer", "nothing was changed: Redis does not answer",
+        "nothing was changed: Redis cannot be reached")
+
+
 class TooSlow(RuntimeError):
     """The machine is so busy that a round counts for nothing: a Redis under callgrind answered
     too late for a front end, or waiters asked again by themselves."""
+
+
+def must(what, answer, good):
+    """The body of an answer whose status is `good`."""
+    status, body = answer
+    if status == 503 and body["detail"].startswith(LATE):
+        raise TooSlow(f"{what}: {body}")
+    if status != good:
+        raise RuntimeError(f"{what}: {status} {body}")
+    return body
 
 
 class Operations:
@@ -70,10 +85,8 @@ class Operations:
 
     def open_session(self):
         """A new one, for Redis may have been emptied. Returns its token."""
-        status, body = self.http.ask("POST", "/v1/sessions?ttl_ms=600000")
-        if status == 503:
-            raise TooSlow(f"a session: {body}")
-        self.session = body["session_token"]
+        answer = self.http.ask("POST", "/v1/sessions?ttl_ms=600000")
+        self.session = must("a session", answer, 201)["session_token"]
         return self.session
 
     def request(self, kind, i):
@@ -106,11 +119,7 @@ class Operations:
 
     def run_one(self, kind, i):
         method, target, headers, good = self.request(kind, i)
-        status, body = self.http.ask(method, target, headers)
-        if status == 503:
-            raise TooSlow(f"{kind}: {body}")
-        if status != good:
-            raise RuntimeError(f"{kind}: {status} {body}")
+        must(kind, self.http.ask(method, target, headers), good)
 
     def run(self, kind, count):
         self.waited_from = time.monotonic()

@@ -5,6 +5,7 @@ import re
 import subprocess
 import time
 
+from measure import may_trace
 from operations import (FEW_LEASES, PHASES, QUEUED, WAITING, WATCHDOG_TIMEOUT_MS,
                         Operations, TooSlow)
 
@@ -119,6 +120,8 @@ def measure(place, kinds):
     for kind in phases:  # the first use of a script sends its text
         again_if_slow(lambda kind=kind: use_once(kind))
     if not counted.measure_idle():
+        if may_trace():
+            raise RuntimeError("callgrind took no orders from vgdb, though strace may attach")
         return {}
     figures = {kind: of_requests(counted, ops, kind) for kind in phases}
     ops.end_waits()
