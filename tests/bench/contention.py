@@ -77,6 +77,9 @@ def with_workers(place, redis, kind, contenders, workers, percent):
                 now - then for now, then in zip(counted(server, redis), before))
             if workers == 1 or passed > 0:
                 break
+        else:
+            raise RuntimeError(f"{kind} lock, {contenders} contenders, {workers} workers: "
+                               f"nothing was passed on in {SPREAD_TRIES} tries")
     finally:
         server.stop()
     turns = max(figures["turns"], 1)

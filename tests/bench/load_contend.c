@@ -9,6 +9,7 @@
 enum {
     WAIT_MS = 20000,
     END_TIMEOUT_S = 20,
+    FAIR_TURN_S = 5, /* within it each contender for a fair lock has a turn */
     WRITE_EVERY = 5 /* mix: of so many turns one writes */
 };
 
@@ -171,6 +172,8 @@ static void print_turns(const struct contest *contest, double took_s)
            "\"most_turns\": %.0f",
            sum, sum / took_s, squares > 0 ? sum * sum / ((double)count * squares) : 0, least,
            most);
+    if (least < 1 && took_s >= FAIR_TURN_S && strcmp(contest->options->kind, "fair") == 0)
+        load_fail("a contender for a fair lock had no turn in %.1f s", took_s);
 }
 
 /* The last turns end, so that the lock is free when this process ends. */
@@ -181,6 +184,9 @@ static void contest_end(struct contest *contest, struct load_client *client)
     contest->stopping = true;
     while (contest->busy > 0 && load_now_ns() < deadline_ns)
         load_client_poll(client, 100);
+    if (contest->busy > 0)
+        load_fail("%zu contenders had not ended their turns after %d s", contest->busy,
+                  END_TIMEOUT_S);
     for (size_t i = 0; i < contest->options->connections; i++)
         load_conn_close(&contest->contenders[i].conn);
     load_samples_release(&contest->waits);
