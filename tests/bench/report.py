@@ -51,9 +51,11 @@ def markdown(document):
     rows = document["rows"]
     out = ["# What `make bench` measured", "",
            f"On {document['machine']}: load, server and Redis share these cores. Medians of "
-           f"{document['rounds']} rounds, {document['seconds']:g} s a row; every server in the "
-           f"same run, in turns. Other processes took {document['others_percent']} % of a core "
-           "meanwhile. A byte to a process on another core and back took "
+           f"{document['rounds']} rounds, in each of which every server has its turn; a row "
+           f"takes {document['seconds']:g} s, or longer where turns at a lock are judged, "
+           "where a master has a quota, and of the bystander. Once, after the rounds: the "
+           "network that takes half a millisecond, the watchdog, growth, scripts, system "
+           f"calls. Other processes took {document['others_percent']} % of a core meanwhile. A byte to a process on another core and back took "
            f"{min(document['message_us']):g} to {max(document['message_us']):g} µs, by round. "
            "[Where the time goes](../../docs/contention.md#where-the-time-goes).",
            "", "![](results.svg)", ""]
@@ -62,7 +64,10 @@ def markdown(document):
     out += table(["", "cycles/s", "p50 µs", "p99 µs", "CPU µs/request", "Redis CPU µs/request",
                   "both", "redis.calls/cycle"], uncontended_lines(rows))
     out += ["Redisson's CPU is that of its whole JVM, in which client and program are one "
-            "process.", ""]
+            "process. Not alike: Redis keeps nothing on disk, etcd syncs each change to it; "
+            "webdis has two threads, rlockd one worker; Redisson's watchdog renews the leases "
+            "of its locks, while those of rlockd have a `ttl_ms` and no session. The same holds "
+            "for contenders for a lock.", ""]
     out += report_contention.sections(rows)
     out += ["## Hand-off: from release to the next one's answer", ""]
     out += table(["waiters", "p50 µs", "p99 µs"],
