@@ -10,7 +10,7 @@ enum {
     WAIT_MS = 20000,
     END_TIMEOUT_S = 20,
     FAIR_TURN_S = 5, /* within it each contender for a fair lock has a turn */
-    WRITE_EVERY = 5 /* mix: of so many turns one writes */
+    WRITE_EVERY = 5  /* mix: of so many turns one writes */
 };
 
 enum contender_state { CONTENDER_IDLE, CONTENDER_WAITS, CONTENDER_HOLDS };

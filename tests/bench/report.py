@@ -55,7 +55,8 @@ def markdown(document):
            f"takes {document['seconds']:g} s, or longer where turns at a lock are judged, "
            "where a master has a quota, and of the bystander. Once, after the rounds: the "
            "network that takes half a millisecond, the watchdog, growth, scripts, system "
-           f"calls. Other processes took {document['others_percent']} % of a core meanwhile. A byte to a process on another core and back took "
+           f"calls. Other processes took {document['others_percent']} % of a core meanwhile. "
+           "A byte to a process on another core and back took "
            f"{min(document['message_us']):g} to {max(document['message_us']):g} µs, by round. "
            "[Where the time goes](../../docs/contention.md#where-the-time-goes).",
            "", "![](results.svg)", ""]
@@ -66,8 +67,8 @@ def markdown(document):
     out += ["Redisson's CPU is that of its whole JVM, in which client and program are one "
             "process. Not alike: Redis keeps nothing on disk, etcd syncs each change to it; "
             "webdis has two threads, rlockd one worker; Redisson's watchdog renews the leases "
-            "of its locks, while those of rlockd have a `ttl_ms` and no session. The same holds "
-            "for contenders for a lock.", ""]
+            "of its locks, while those of rlockd have a `ttl_ms` and no session. The same "
+            "holds for contenders for a lock.", ""]
     out += report_contention.sections(rows)
     out += ["## Hand-off: from release to the next one's answer", ""]
     out += table(["waiters", "p50 µs", "p99 µs"],
