@@ -70,9 +70,10 @@ end
 --quorum:   lib.token.put(counter, up_to, left < 0 and '0' or math.max(left, window_ms, 60000))
 --quorum: end
 --quorum:
---quorum: -- The reply that one of these fields, each with its value, is that of a newer lease, or
---quorum: -- that up_to is no token for this node; or nil, and the counter is raised. `is_all`: the
---quorum: -- lock has no other fields; any lease among those may be as new as the counter.
+--quorum: -- The reply that one of these fields, each with its value, is that of a newer lease,
+--quorum: -- or that up_to is no token for this node; or nil, and the counter is raised.
+--quorum: -- `is_all`: the lock has no other fields; among those a lease may be as new as the
+--quorum: -- counter.
 --quorum: local function refuse(fields, is_all)
 --quorum:   local last = up_to and try('get', counter)
 --quorum:   last = type(last) == 'string' and tonumber(last) or 0

@@ -164,8 +164,10 @@ def check_linking():
         check_refused(folder)
 
 
-# Arguments of one script that stand for nothing in another script with the same ARGV.
-UNUSED_ARGUMENTS = {("permit_acquire.lua", "fencing_ttl_ms"),
+# Arguments of one script that stand for nothing in another script with the same ARGV, or that
+# only a quorum sends.
+UNUSED_ARGUMENTS = {("force_unlock.lua", "up_to"),
+                    ("permit_acquire.lua", "fencing_ttl_ms"),
                     ("quorum/lease_confirm.lua", "attempt"),
                     ("quorum/withdraw.lua", "unrepeatable"),
                     ("quorum/withdraw.lua", "keep_place")}

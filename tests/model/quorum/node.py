@@ -248,8 +248,8 @@ def write_back(how, node, now, script, lease):
 def force(how, node, now, script, lease):
     """Frees the lock of all holds, or of none if one of them is above the token of the
     force-unlock. The counter gets that token: a lease that is granted after the answer is above
-    it, and a script that runs late leaves such a lease alone. Only a token that the node's clock
-    allows: no later lease could get one from the other nodes."""
+    it, and a script that runs late leaves such a lease alone. Only a token that the node's
+    clock allows: no later lease could get one from the other nodes."""
     newest = max([hold.token for hold in node.holds] or [0])
     if newest > script.first and "forced whatever the token" not in how.weak:
         return node, ("low", newest)
