@@ -156,7 +156,7 @@ func (c *Client) open(ctx context.Context, until time.Time, h http.Header) error
 			return err
 		}
 		defer c.lock()()
-		c.session, c.until, c.held = session, sent.Add(c.TTL), map[string]time.Duration{}
+		c.session, c.until, c.held = session, sent.Add(ms(body["remaining_ms"])), map[string]time.Duration{}
 		go c.keep(session, fmt.Sprintf("/v1/sessions/%s/keep-alive", body["session_id"]), own)
 	}
 	h["Session-Token"], h["Lease-Token"] = []string{session}, []string{newToken()}

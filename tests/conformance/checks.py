@@ -24,6 +24,10 @@ def is_proof(request):
     return request.is_proof()
 
 
+def opens_session(request):
+    return request.method == "POST" and request.target == "/v1/sessions"
+
+
 def is_delete(request):
     return request.is_delete()
 
@@ -415,6 +419,30 @@ def deadline_from_sending(trial):
     trial.proxy.rule = rule
     wait_for(lambda: proofs, "a keep-alive", SOON_S)
     trial.lost(lease, proofs[0].at + wait_ms(proofs[0]) / 1000 + TTL_S + SLACK_S)
+
+
+@check
+def session_answer_lost(trial):
+    """a repeated request for a session extends nothing: the deadline is that of the first"""
+    opened = []
+
+    def rule(request):
+        if request.is_proof():
+            return BLACK
+        if not opens_session(request):
+            return None
+        opened.append(request)
+        if len(opened) == 1:
+            return LOSE
+        is_early = request.at < opened[0].at + TTL_S * 0.6
+        return problem(503, "redis-unavailable", outcome="not-executed") if is_early else None
+    trial.proxy.rule = rule
+    lease = trial.held(wait_s=SOON_S)
+    grant = trial.acquires()[-1]
+    session = grant.headers.get("Session-Token")
+    first = next((request for request in opened
+                  if request.headers.get("Session-Token") == session), grant)
+    trial.lost(lease, first.at + TTL_S + SLACK_S)
 
 
 def wait_ms(request):

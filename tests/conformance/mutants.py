@@ -59,6 +59,8 @@ MUTANTS = [  # the check, and pairs of a text and what stands in its place
                                       '0.0, {"Lease-Token": self.headers["Lease-Token"]}')),
     ("black_network", DEADLINE),
     ("deadline_from_sending", ("proven = sent + (0", "proven = now() + (0")),
+    ("session_answer_lost", ('{"Session-Token": str(uuid.uuid4())}',
+                             '{"Session-Token": str(uuid.UUID(int=7))}')),
     ("secrets", ("while not self.attempt(until):\n",
                  "while not self.attempt(until) or print(self.headers, flush=True,\n"
                  '                    file=__import__("sys").stderr):\n')),
