@@ -122,7 +122,7 @@ class Session:
     def watch(self) -> None:
         with self.changed:
             while not self.is_over:  # the clock of the wait stands still in a suspend
-                self.lose([one for one in self.leases if one.deadline() <= now()], "not proven")
+                self.lose([one for one in self.leases if one.lost], "not proven")
                 self.changed.wait(min(0.25, self.client.ttl / 40) if self.leases else 60)
 
     def lose(self, leases: list[Lease], reason: str) -> None:
@@ -150,7 +150,7 @@ class Lease:
 
     @property
     def lost(self) -> bool:
-        return bool(self.reason) or now() >= self.deadline()
+        return self.is_cancelled or bool(self.reason) or now() >= self.deadline()
 
     def check(self) -> None:
         if self.lost:
@@ -166,7 +166,7 @@ class Lease:
                 pass
         except BaseException:
             if "Session-Token" in self.headers:
-                self.delete()  # it wins over every PUT with its token
+                self.cancel()  # its DELETE wins over every PUT with its token
             raise
         return self
     __enter__ = acquire
@@ -216,7 +216,7 @@ class Lease:
 
     def cancel(self) -> None:
         """Ends acquire() in another thread: NotAcquired."""
-        self.is_cancelled = True
+        self.is_cancelled = True  # so that it is lost, if it was granted
         self.delete()
 
     def release(self, *_: object) -> None:
@@ -236,8 +236,8 @@ class Lease:
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
-            self.on_lost, cancel = then, loop.run_in_executor(Thread(1), self.cancel)
-            await asyncio.gather(cancel, work, return_exceptions=True)
+            self.on_lost, run = int, loop.run_in_executor  # nobody is told of its loss
+            await asyncio.gather(run(Thread(1), self.cancel), work, return_exceptions=True)
             raise
 
     async def __aexit__(self, *_: object) -> None:

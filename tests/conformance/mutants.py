@@ -11,7 +11,7 @@ BROKEN = "        except (OSError, http.client.HTTPException, ValueError) as err
 JSON = "json.loads(answer.read())"
 ENDED = "if status in (404, 410) or failed and now() > self.until:"
 DEADLINE = ("min(self.until, self.session.until)", "now() + 99")
-GIVE_UP = "self.delete()  # it wins over every PUT with its token"
+GIVE_UP = "self.cancel()  # its DELETE wins over every PUT with its token"
 
 MUTANTS = [  # the check, and pairs of a text and what stands in its place
     ("acquire_and_release", ('[0].get("fencing_token", 0)', '[0]["remaining_ms"]')),

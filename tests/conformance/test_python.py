@@ -57,6 +57,55 @@ async def a_cancelled_wait_leaves_nothing(front, client):
     wait_for(lambda: is_free(front, "waited"), "the lock is free")
 
 
+def deaf_after_a_grant(front, granted):
+    """A client whose releases have no answer. granted() is called in the thread of a grant,
+    whose lease is kept alive already. Also what its keep-alives name."""
+    client, named = rlockd.Client(front.url, ttl=3 * PATIENCE), []
+    session, real = client.open(), client.ask
+
+    def ask(method, path, headers, fields, timeout):
+        if method == "DELETE":
+            return 0, {}
+        if "held" in fields:
+            named.append(fields["held"])
+        return real(method, path, headers, fields, timeout)
+
+    def notify_all():
+        real_notify()
+        granted()
+    client.ask = ask
+    real_notify, session.changed.notify_all = session.changed.notify_all, notify_all
+    return client, named
+
+
+def is_named_no_more(named):
+    before = len(named)
+    wait_for(lambda: len(named) > before + 2, "keep-alives", SOON_S)
+    assert named[-1] == [], named
+
+
+async def a_grant_that_comes_with_the_cancellation_is_not_kept(front, _):
+    loop, told = asyncio.get_running_loop(), []
+    client, named = deaf_after_a_grant(front, lambda: loop.call_soon_threadsafe(task.cancel))
+    lease = rlockd.Lease(client, "late-cancel", on_lost=lambda: told.append(1))
+    task = asyncio.ensure_future(lease.__aenter__())
+    await asyncio.wait([task])
+    assert task.cancelled()
+    await loop.run_in_executor(None, is_named_no_more, named)
+    assert lease.lost and not told, told
+
+
+def a_grant_that_is_interrupted_is_not_kept(front, _):
+    def interrupt():
+        raise KeyboardInterrupt
+    client, named = deaf_after_a_grant(front, interrupt)
+    try:
+        rlockd.Lease(client, "interrupted").acquire()
+        raise AssertionError("it was not interrupted")
+    except KeyboardInterrupt:
+        is_named_no_more(named)
+
+
 async def waiters_do_not_hold_up_a_release(front, client):
     """More of them than asyncio has threads."""
     async def hold():
@@ -225,9 +274,12 @@ def main():
         client = rlockd.Client(front.url, ttl=3 * PATIENCE)
         for test in (a_loss_cancels_the_body,
                      a_loss_is_told_where_the_body_awaits_nothing_more,
-                     a_cancelled_wait_leaves_nothing, waiters_do_not_hold_up_a_release):
+                     a_cancelled_wait_leaves_nothing,
+                     a_grant_that_comes_with_the_cancellation_is_not_kept,
+                     waiters_do_not_hold_up_a_release):
             asyncio.run(test(front, client))
-        for test in (two_threads_change_to_the_next_server, addresses_are_read_as_by_rlock,
+        for test in (a_grant_that_is_interrupted_is_not_kept,
+                     two_threads_change_to_the_next_server, addresses_are_read_as_by_rlock,
                      after_what_is_no_address_the_next_one_is_asked,
                      who_asks, what_is_wrong_is_told, cancels_while_a_session_is_opened,
                      threads_share_an_attempt_to_open_a_session,
