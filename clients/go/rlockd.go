@@ -70,12 +70,10 @@ func (c *Client) current() (string, time.Time)     { defer c.lock()(); return c.
 func (c *Client) keeps(id string, d time.Duration) { defer c.lock()(); c.held[id] = d }
 func (l *Lease) ends()                             { defer l.client.lock()(); delete(l.client.held, l.id); l.lost = ErrLost }
 
-func as[T any](v any) T      { t, _ := v.(T); return t }
-func ms(n any) time.Duration { return time.Duration(as[float64](n)) * time.Millisecond }
-func isFinal(s int) bool     { return s >= 400 && s != 408 && s != 410 && s != 423 && s != 425 && s != 429 }
-
-// isOver asks both clocks: that of the wall runs on while the machine is suspended.
-func isOver(t time.Time) bool { return time.Until(t) <= 0 || time.Until(t.Round(0)) <= 0 }
+func as[T any](v any) T       { t, _ := v.(T); return t }
+func ms(n any) time.Duration  { return time.Duration(as[float64](n)) * time.Millisecond }
+func isFinal(s int) bool      { return s >= 400 && s != 408 && s != 410 && s != 423 && s != 425 && s != 429 }
+func isOver(t time.Time) bool { return min(time.Until(t), time.Until(t.Round(0))) <= 0 } // Round: also in a suspend
 func newToken() string {
 	b := make([]byte, 16)
 	rand.Read(b)
@@ -100,13 +98,15 @@ func (c *Client) ask(ctx context.Context, timeout time.Duration, method, path st
 		var response *http.Response
 		if response, err = c.HTTP.Do(request); err == nil {
 			defer response.Body.Close()
-			if err = json.NewDecoder(response.Body).Decode(&body); err == nil && response.StatusCode < 500 {
-				return response.StatusCode, body
+			status, err = response.StatusCode, json.NewDecoder(response.Body).Decode(&body)
+			isOwn := strings.HasPrefix(as[string](body["type"]), "urn:rlockd:problem:")
+			if err == nil && (status < 300 || status == 401 || status < 500 && isOwn) { // 401: also of a gateway
+				return status, body
 			}
 		}
 	}
 	c.turn.CompareAndSwap(turn, turn+1)
-	return 0, object{"detail": fmt.Sprint("no answer of an rlockd: ", err, body["detail"])}
+	return 0, object{"detail": fmt.Sprint("no answer of an rlockd: ", cmp.Or(err, fmt.Errorf("%d %v", status, body["detail"])))}
 }
 
 // repeat asks until the answer has the member, and says when it has sent the request.

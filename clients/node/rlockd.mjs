@@ -34,7 +34,6 @@ export class LeaseLost extends RlockdError {}
 /** By two clocks, which threads share: that of the wall runs on in a suspended machine. */
 const now = () => [Number(process.hrtime.bigint() / 1000000n), Date.now()];
 const instant = () => new BigInt64Array(new SharedArrayBuffer(16));
-
 /** @param {BigInt64Array} until @param {number[]} from @param {number} ms */
 function setLeft(until, from, ms) {
     from.forEach((time, i) => Atomics.store(until, i, BigInt(Math.floor(time + ms))));
@@ -71,10 +70,11 @@ async function ask(urls, method, path, headers, fields, timeoutMs, signal) {
         const [response] = await once(request, "response");
         let reply = "";
         for await (const part of response.setEncoding("utf8")) reply += part;
-        const body = JSON.parse(reply);
-        if (response.statusCode < 500 && body instanceof Object)
-            return { status: response.statusCode, body };
-        detail = `${response.statusCode} ${body?.detail}`;
+        const body = JSON.parse(reply), status = response.statusCode;
+        const isOwn = status < 300 || status === 401 || // a gateway may check API tokens
+            status < 500 && String(body?.type).startsWith("urn:rlockd:problem:");
+        if (isOwn && body instanceof Object) return { status, body };
+        detail = `no answer of an rlockd: ${status} ${body?.detail}`;
     } catch (error) {
         detail += `: ${error}`;
     } finally {

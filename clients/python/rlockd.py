@@ -21,7 +21,7 @@ from contextlib import closing
 from functools import partial
 from typing import Any, Callable, Sequence
 from urllib.parse import quote, unquote_to_bytes as unquoted, urlsplit
-
+OURS = "urn:rlockd:problem:"  # a gateway's refusals have other types; only its 401 counts
 now = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
@@ -69,9 +69,10 @@ class Client:
                 own = f"Bearer {secret}" if (secret := file.read().strip()) else user and basic
                 headers = {**headers, "Authorization": own} if own else headers
                 link.request(method, url.path.rstrip("/") + path, json.dumps(fields), headers)
-                answer = link.getresponse()
-                if answer.status < 500 and isinstance(body := json.loads(answer.read()), dict):
-                    return answer.status, body
+                detail += f": {(status := (answer := link.getresponse()).status)}"
+                if status < 500 and isinstance(body := json.loads(answer.read()), dict) and (
+                        status in (200, 201, 401) or str(body.get("type")).startswith(OURS)):
+                    return status, body
         except (OSError, http.client.HTTPException, ValueError) as error:
             detail += f": {error if isinstance(error, OSError) else type(error).__name__}"
         self.urls = urls[1:] + urls[:1] if self.urls is urls else self.urls  # by another thread
@@ -91,14 +92,13 @@ class Session:
         for work in (self.keep, self.watch) if self.until else ():
             threading.Thread(target=work, daemon=True).start()
 
-    def keep(self) -> None:
+    def keep(self) -> None:  # it hangs, but not after a loss
         failed, ttl = False, self.client.ttl
         while True:
             with self.changed:
                 if failed or not self.leases:
                     self.changed.wait(min(1.0, ttl / 15) if failed else ttl / 3)
-                known = list(self.leases)
-            # It hangs, but not after a loss. Grants that were never answered are not in `held`.
+                known = list(self.leases)  # grants that were never answered are not among them
             hang = 0.0 if failed or not known else min(5, ttl / 4, *(x.ttl / 6 for x in known))
             held, sent = [x.lease_id for x in known] if len(known) <= 400 else None, now()
             status, body = self.client.ask("POST", self.path + "/keep-alive", self.headers, {
@@ -210,12 +210,12 @@ class Lease:
     def delete(self) -> int:
         until, status = now() + 5, 0
         while now() < until and status in (0, 429):
-            status = self.client.ask("DELETE", self.path, self.headers, {}, 3)[0]
+            status, body = self.client.ask("DELETE", self.path, self.headers, {}, 3)
+            status *= status != 200 or "state" in body
             time.sleep(0.2 if status in (0, 429) else 0)
         return status
 
-    def cancel(self) -> None:
-        """Ends acquire() in another thread: NotAcquired."""
+    def cancel(self) -> None:  # ends acquire() in another thread: NotAcquired
         self.is_cancelled = True  # so that it is lost, if it was granted
         self.delete()
 

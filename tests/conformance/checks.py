@@ -129,10 +129,36 @@ def not_executed(trial):
 
 @check
 def not_an_answer_of_rlockd(trial):
-    """a 200 that is no grant is no lease"""
+    """a 200 that is no grant is no lease, one that is no release is none"""
     trial.proxy.always(is_acquire, answer(200, "<html>log in</html>", Content_Type="text/html"))
     lease = trial.client.acquire(trial.lock, wait_s=1)
     trial.never(lease, "held", 1.5)
+    trial.client.expect(lease, "busy")
+    trial.proxy.rule = passes
+    lease, before = trial.held(), len(trial.proxy.seen(is_delete))
+    other = answer(200, '{"ok": true}', Content_Type="application/json")
+    trial.proxy.first(1, is_delete, other)
+    trial.released(lease)
+    assert len(trial.proxy.seen(is_delete)) >= before + 2, "it has not asked again"
+
+
+@check
+def refusal_of_a_gateway(trial):
+    """a 403 or 404 that is none of rlockd's problems is no answer: repeats the request"""
+    gateway = [answer(404, '{"message": "no Route matched"}', Content_Type="application/json"),
+               answer(403, '{"type": "about:blank", "title": "Forbidden", "status": 403}',
+                      Content_Type="application/problem+json")]
+    left = {which: [*gateway] for which in (opens_session, is_acquire, is_proof, is_delete)}
+
+    def rule(request):
+        replies = next((left[which] for which in left if which(request)), None)
+        return replies.pop() if replies else None
+    trial.proxy.rule = rule
+    lease = trial.held(wait_s=SOON_S)
+    trial.never(lease, "lost", TTL_S * 1.2)
+    assert not left[is_proof], "no keep-alive"
+    trial.released(lease)
+    assert not left[is_delete], "it has not asked again"
 
 
 @check

@@ -28,6 +28,8 @@ MUTANTS = [  # the check, and pairs of a text and what stands in its place
     ("not_executed", (OVER, "or status == 0:")),
     ("not_executed", ("time.sleep(max(0.1, min(", "time.sleep(min(0, min(")),
     ("not_an_answer_of_rlockd", (JSON, f'{HELD} if "html" in str(answer.headers) else {JSON}')),
+    ("not_an_answer_of_rlockd", ('status *= status != 200 or "state" in body', "pass")),
+    ("refusal_of_a_gateway", (".startswith(OURS)", '.startswith("")')),
     ("next_server", ("urls[1:] + urls[:1]", "urls")),
     ("next_server_without_a_wait", ("(0 if status else 1)", "0")),
     ("token_for_each_lease", ('{"Lease-Token": str(uuid.uuid4())}, "not held"',
