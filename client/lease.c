@@ -116,6 +116,17 @@ static enum lease_outcome ask(struct lease *lease, const struct http_request *re
     return answer->status < 300 ? LEASE_HELD : refuse(lease, answer);
 }
 
+/* 200 instead of 201: a repetition has found the session that an earlier attempt has opened,
+ * and has extended nothing. */
+static int64_t session_kept_at(const struct http_answer *answer, int64_t ttl_ms)
+{
+    json_t *rest = json_object_get(answer->body, "remaining_ms");
+    bool was_open = answer->status == 200 && json_is_integer(rest);
+    int64_t used_ms = was_open ? ttl_ms - json_integer_value(rest) : 0;
+
+    return answer->sent_at - (used_ms > 0 ? used_ms : 0);
+}
+
 static enum lease_outcome open_session(struct lease *lease, int64_t until)
 {
     struct http_answer answer;
@@ -130,7 +141,7 @@ static enum lease_outcome open_session(struct lease *lease, int64_t until)
     if (outcome == LEASE_HELD) {
         snprintf(lease->session_id, sizeof(lease->session_id), "%s",
                  text_of(answer.body, "session_id"));
-        lease->kept_at = answer.sent_at;
+        lease->kept_at = session_kept_at(&answer, lease->settings->ttl_ms);
     }
     http_answer_clear(&answer);
     return outcome;

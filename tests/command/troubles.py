@@ -216,6 +216,21 @@ def late_proofs_start_nothing(world, _):
         assert not (run.temporary / "ran").exists(), "COMMAND ran without a lock"
 
 
+def a_repeated_session_lasts_no_longer(world, _):
+    """The answer to the first attempt to open the session was lost, and the repetition finds
+    what is left of the session. Its keep-alives fail."""
+    def reply(_, path):
+        rest_ms = 300 if path == "/v1/sessions" else 30000
+        grant = {"lease_id": "l", "ttl_ms": 30000, "remaining_ms": rest_ms, "fencing_token": 1,
+                 "released": 1}
+        return 0, grant if path.endswith("/keep-alive") else {"session_id": "s", **grant}
+
+    with stub(reply) as url:
+        run = world.run(url, "-n", name(), "touch", "ran")
+        assert run.status() == 69, run.err
+        assert not (run.temporary / "ran").exists(), "COMMAND ran without a session"
+
+
 def nothing_is_started_after_a_suspend(world, front):
     """In the middle of the start: before the guard is there, before COMMAND is."""
     for fork in (1, 2):
@@ -399,7 +414,8 @@ TESTS = {"troubles_" + test.__name__: test for test in (
     an_answer_without_a_grant_is_none, a_proof_that_is_out_of_date_starts_nothing,
     a_key_that_was_forgotten_is_not_sent, only_what_was_sent_may_be_unknown,
     force_unlock_of_a_java_client_is_not_repeated_blindly,
-    late_proofs_start_nothing, nothing_is_started_after_a_suspend, a_late_answer_proves_no_more,
+    late_proofs_start_nothing, a_repeated_session_lasts_no_longer,
+    nothing_is_started_after_a_suspend, a_late_answer_proves_no_more,
     rlock_is_killed_while_the_guard_starts, a_holder_that_dies_is_a_loss,
     a_signal_reaches_what_command_has_left, a_script_without_an_interpreter,
     a_lease_file_on_nfs)}
