@@ -71,13 +71,15 @@ static void call_body(const struct guard *guard)
 {
     const struct guard_plan *plan = guard->plan;
     struct sigaction first = {.sa_handler = plan->work.on_first_signal};
+    sigset_t mask = plan->signals->mask;
 
+    sigdelset(&mask, plan->signal); /* whoever has started rlock may have blocked it */
     prctl(PR_SET_NAME, "rlock-holder");
     close(guard->socket);
     close(guard->signals);
     close(guard->timer);
     sigaction(plan->signal, &first, NULL);
-    sigprocmask(SIG_SETMASK, &plan->signals->mask, NULL);
+    sigprocmask(SIG_SETMASK, &mask, NULL);
     _exit(plan->work.body(plan->work.context));
 }
 

@@ -202,8 +202,9 @@ static void hold(struct run *run)
     if (run->guard_died) {
         end_orphans();
     }
-    bool was_killed = run->has_ended && run->last.cause == CAUSE_NONE &&
-                      WIFSIGNALED(run->last.number) &&
+    bool was_killed = run->has_ended && WIFSIGNALED(run->last.number) &&
+                      (run->last.cause == CAUSE_NONE ||
+                       WTERMSIG(run->last.number) == SIGKILL) &&
                       !sigismember(&run->handed_on, WTERMSIG(run->last.number));
     if (run->work->killed && (run->guard_died || was_killed)) {
         run->work->killed(run->work->child.context);

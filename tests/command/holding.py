@@ -124,6 +124,22 @@ def the_process_learns_of_any_single_fault(world, front):
             wait_for(lambda run=run: not run.processes(), "nothing is left of rlock")
 
 
+def a_blocked_signal_hides_no_loss(world, front):
+    """The guard tells its child of a loss by SIGRTMIN, which rlock may inherit blocked."""
+    for is_killed in (False, True):
+        lock = name()
+        with sleeper() as process:
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGRTMIN})
+            run = hold(world, front, "-k", "1s", lock, "--pid", str(process.pid))
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGRTMIN})
+            held(run, lock)
+            if is_killed:  # then only the guard and the child are left
+                run.signal(signal.SIGKILL)
+            else:
+                front.ask("POST", f"/v1/locks/{lock}/force-unlock")
+            assert got_signal(process), f"rlock was killed: {is_killed}"
+
+
 def a_stopped_rlock_is_a_loss(world, front):
     lock = name()
     with sleeper() as process:
@@ -203,6 +219,7 @@ TESTS = {"hold_" + test.__name__: test for test in (
     until_standard_input_ends, until_the_process_ends,
     terminated_it_releases_and_leaves_the_process_alone,
     two_signals_release_it_and_leave_the_process_alone, the_process_learns_of_a_loss,
-    the_process_learns_of_any_single_fault, a_stopped_rlock_is_a_loss,
+    the_process_learns_of_any_single_fault, a_blocked_signal_hides_no_loss,
+    a_stopped_rlock_is_a_loss,
     a_wait_ends_with_the_process, usage, in_a_shell, the_reader_of_a_descriptor_sees_its_end,
     with_a_coprocess_of_bash)}
