@@ -47,7 +47,7 @@ struct run {
 
     int signal;         /* RUN_WAITS: the signal that ended the wait */
     int64_t told_at;    /* RUN_WAITS: when the service manager last heard of it; 0: never */
-    int64_t asked_at;   /* RUN_HOLDS: of the last INT or TERM; 0: none */
+    int64_t asked_at;   /* when the last cancellation, INT or TERM, began; 0: none */
     sigset_t handed_on; /* RUN_HOLDS: the signals that COMMAND was to have */
     int end_signals;    /* RUN_ENDS: how many INT and TERM came */
 

@@ -15,6 +15,7 @@ static const int handed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUS
 
 enum {
     SIGNALS_TO_GIVE_UP_RELEASE = 2,
+    AGAIN_MS = 500, /* docs/command.md, Signals */
     TELL_MS = 5000, /* at most as often, and no later than http_watch_fn is called again */
     START_US = 60000000,
 };
@@ -77,18 +78,33 @@ void run_order(struct run *run, struct guard_message message)
     }
 }
 
+static bool asks_to_end(int signal)
+{
+    return signal == SIGINT || signal == SIGTERM;
+}
+
+/* One cancellation may come twice: to rlock's process group, and once more from make or
+ * timeout(1), which hand the signal on to rlock. */
+static bool is_same_cancellation(const struct run *run)
+{
+    int64_t grace_ms = run->settings->grace_ms;
+    int64_t again_ms = grace_ms < 2 * AGAIN_MS ? grace_ms / 2 : AGAIN_MS;
+
+    return run->asked_at && boottime_ms() - run->asked_at < again_ms;
+}
+
 /* A second INT or TERM within the grace is KILL. */
 static void hand_on(struct run *run, int signal)
 {
-    int64_t now = boottime_ms();
-    bool asks_to_end = signal == SIGINT || signal == SIGTERM;
-
-    if (asks_to_end && run->asked_at && now - run->asked_at <= run->settings->grace_ms) {
-        sigaddset(&run->handed_on, SIGKILL);
-        run_order(run, (struct guard_message){.what = GUARD_KILL});
-        return;
+    if (asks_to_end(signal) && !is_same_cancellation(run)) {
+        int64_t now = boottime_ms();
+        if (run->asked_at && now - run->asked_at <= run->settings->grace_ms) {
+            sigaddset(&run->handed_on, SIGKILL);
+            run_order(run, (struct guard_message){.what = GUARD_KILL});
+            return;
+        }
+        run->asked_at = now;
     }
-    run->asked_at = asks_to_end ? now : run->asked_at;
     sigaddset(&run->handed_on, signal);
     run_order(run, (struct guard_message){.what = GUARD_SIGNAL, .number = signal});
 }
@@ -103,7 +119,10 @@ static void take_signal(struct run *run, int signal)
         hand_on(run, signal);
         break;
     case RUN_ENDS:
-        run->end_signals += signal == SIGINT || signal == SIGTERM;
+        if (asks_to_end(signal) && !is_same_cancellation(run)) {
+            run->asked_at = boottime_ms();
+            run->end_signals++;
+        }
         break;
     }
 }

@@ -79,7 +79,7 @@ class Case:
         self.ttl_s, self.grace_s, self.variables = TTL_S, GRACE_S, {}
         if {"on", "0"} & set(self.wanted):  # a run that is starved for a while has to go on
             self.ttl_s = 3 * PATIENCE
-        if step == "grace":
+        if step == "grace" or event == "terminate-twice":
             self.ttl_s, self.grace_s = LONG_TTL_S, LONG_GRACE_S
         if event == "suspend":
             self.clock = Path(world.folder) / name()
@@ -316,7 +316,7 @@ def terminate(case):
 
 def terminate_twice(case):
     case.run.signal(signal.SIGTERM)
-    time.sleep(0.05)  # two pending signals of one number are one
+    time.sleep(1)  # else the second signal would belong to the same cancellation
     case.run.signal(signal.SIGTERM)
     case.check_gone(time.monotonic(), 0)
 

@@ -12,6 +12,7 @@ import time
 import uuid
 from pathlib import Path
 
+import cancelled
 import encrypted
 import filed
 import holding
@@ -319,20 +320,6 @@ def one_signal_may_be_ignored():
     assert run.status() == 5, run.err
 
 
-def signal_while_waiting():
-    """With --ttl 1h the request hangs for a minute: no answer wakes rlock, the signal does."""
-    lock, token = name(), str(uuid.uuid4())
-    front.ask("PUT", f"/v1/locks/{lock}?ttl_ms=600000&kind=fair", Lease_Token=token)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        run = world.run(front.url, "-t", "1h", "--fair", lock, "true")
-        wait_for(lambda: front.has_waiter(lock), "the run waits")
-        run.signal(number)
-        assert run.status(10 * PATIENCE) == 128 + number, run.err
-        assert f"signal {int(number)}" in run.err, run.err
-        assert not front.has_waiter(lock), "the place in the queue was kept"
-    front.ask("DELETE", f"/v1/locks/{lock}", Lease_Token=token)
-
-
 def the_first_process_of_a_container():
     """It hands signals on and waits for orphans, as tini would."""
     new = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
@@ -477,12 +464,13 @@ TESTS = [commands_own_status, command_not_found_takes_no_lock, usage, nested_run
          a_fast_watchdog_needs_renewals, environment_and_descriptors, several_locks, permit,
          readers_share, standard_streams_are_commands_own,
          closed_standard_streams, signals_are_handed_on, a_waiting_run_costs_little,
-         the_first_process_of_a_container, one_signal_may_be_ignored, signal_while_waiting,
+         the_first_process_of_a_container, one_signal_may_be_ignored,
          descendants, at_least, long_grace_is_renewed, lost_answers,
          loss_is_told_though_command_succeeds, help_man_and_completions]
 
 chosen = {test.__name__: test for test in TESTS}
-for part in (encrypted, filed, holding, looking, managed, sending, terminal, troubles):
+for part in (cancelled, encrypted, filed, holding, looking, managed, sending, terminal,
+             troubles):
     chosen.update((title, functools.partial(test, world, front))
                   for title, test in part.TESTS.items())
 library = world.preloaded("suspend")

@@ -1,0 +1,51 @@
+"""rlock is asked to end: once, and by one cancellation that comes as two signals."""
+import signal
+import time
+import uuid
+
+from world import PATIENCE, name, wait_for
+
+
+def signal_while_waiting(world, front):
+    """With --ttl 1h the request hangs for a minute: no answer wakes rlock, the signal does."""
+    lock, token = name(), str(uuid.uuid4())
+    front.ask("PUT", f"/v1/locks/{lock}?ttl_ms=600000&kind=fair", Lease_Token=token)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        run = world.run(front.url, "-t", "1h", "--fair", lock, "true")
+        wait_for(lambda: front.has_waiter(lock), "the run waits")
+        run.signal(number)
+        assert run.status(10 * PATIENCE) == 128 + number, run.err
+        assert f"signal {int(number)}" in run.err, run.err
+        assert not front.has_waiter(lock), "the place in the queue was kept"
+    front.ask("DELETE", f"/v1/locks/{lock}", Lease_Token=token)
+
+
+def cancel(run):
+    """To its process group, and once more from make or timeout(1), which hand TERM on."""
+    run.signal(signal.SIGTERM)
+    time.sleep(0.05)  # two pending signals of one number are one
+    run.signal(signal.SIGTERM)
+
+
+def one_cancellation_that_comes_twice_leaves_the_grace(world, front):
+    run = world.run(front.url, name(), "sh", "-c", "trap 'sleep 1; exit 5' TERM; "
+                    "sleep 60 & wait")
+    run.wait_tree(2)
+    cancel(run)
+    assert run.status() == 5, run.err
+
+
+def one_cancellation_that_comes_twice_gives_up_no_release(world, front):
+    proxy = world.proxy(front)
+    proxy.hold(b"DELETE", "request")
+    run = world.run(proxy.url, name(), "true")
+    proxy.wait_held()
+    cancel(run)
+    time.sleep(0.05)
+    proxy.go()
+    assert run.status() == 0 and run.err == "", run.err
+
+
+TESTS = {test.__name__: test for test in (
+    signal_while_waiting, one_cancellation_that_comes_twice_leaves_the_grace,
+    one_cancellation_that_comes_twice_gives_up_no_release)}
