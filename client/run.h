@@ -45,7 +45,7 @@ struct run {
     enum run_phase phase;
     char note[RUN_NOTE_SIZE];
 
-    int signal;         /* RUN_WAITS: the signal that ended the wait */
+    int signal;         /* RUN_WAITS, RUN_ENDS: the signal that has ended the wait, or would */
     int64_t told_at;    /* RUN_WAITS: when the service manager last heard of it; 0: never */
     int64_t asked_at;   /* when the last cancellation, INT or TERM, began; 0: none */
     sigset_t handed_on; /* RUN_HOLDS: the signals that COMMAND was to have */

@@ -119,6 +119,7 @@ static void take_signal(struct run *run, int signal)
         hand_on(run, signal);
         break;
     case RUN_ENDS:
+        run->signal = run->signal ? run->signal : signal;
         if (asks_to_end(signal) && !is_same_cancellation(run)) {
             run->asked_at = boottime_ms();
             run->end_signals++;

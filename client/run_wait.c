@@ -193,7 +193,12 @@ enum lease_outcome run_wait(struct run *run)
         if (boottime_ms() >= until && ++anew > ANEW_MAX) {
             return LEASE_UNREACHABLE;
         }
+        run->phase = RUN_ENDS; /* only a second signal interrupts the give-up */
         lease_give_up(&run->lease);
+        run->phase = RUN_WAITS;
+        if (run->signal) {
+            return LEASE_INTERRUPTED;
+        }
         lease_release_memory(&run->lease);
         if (!http_pause(run->http, boottime_ms() + RUN_ROUND_PAUSE_MS)) {
             return LEASE_INTERRUPTED;

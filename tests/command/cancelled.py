@@ -1,9 +1,11 @@
 """rlock is asked to end: once, and by one cancellation that comes as two signals."""
 import signal
+import threading
 import time
 import uuid
 
-from world import PATIENCE, name, wait_for
+from troubles import stub
+from world import LONG_S, PATIENCE, name, wait_for
 
 
 def signal_while_waiting(world, front):
@@ -46,6 +48,28 @@ def one_cancellation_that_comes_twice_gives_up_no_release(world, front):
     assert run.status() == 0 and run.err == "", run.err
 
 
+def a_wait_that_begins_anew_leaves_nothing(world, _):
+    """The watchdog of the server is too fast for the grace, so rlock gives the lease up to
+    renew another one itself. The signal comes meanwhile."""
+    deleted, answered = threading.Event(), threading.Event()
+
+    def reply(method, _):
+        if method == "DELETE":
+            deleted.set()
+            time.sleep(0.5)
+            answered.set()
+        return 0, {"session_id": "s", "lease_id": "l", "ttl_ms": 6000, "remaining_ms": 6000,
+                   "fencing_token": 1, "released": 1}
+
+    with stub(reply) as url:
+        run = world.run(url, name(), "true")
+        assert deleted.wait(LONG_S)
+        cancel(run)
+        assert run.status() == 128 + signal.SIGTERM, run.err
+        assert answered.is_set(), "nobody waited for the answer"
+
+
 TESTS = {test.__name__: test for test in (
     signal_while_waiting, one_cancellation_that_comes_twice_leaves_the_grace,
-    one_cancellation_that_comes_twice_gives_up_no_release)}
+    one_cancellation_that_comes_twice_gives_up_no_release,
+    a_wait_that_begins_anew_leaves_nothing)}
