@@ -53,6 +53,26 @@ static bool check_times(struct settings *settings)
 
 /* ---- COMMAND */
 
+/* Between the guard's KILL and the deadline; after a loss as soon as the guard is late. */
+static int64_t last_resort_at(const struct run *run)
+{
+    int64_t margin_ms = run_margin_ms(run->settings);
+    int64_t at = run->lease.deadline - margin_ms / 2;
+    int64_t after_loss = run->lost_at + run->settings->grace_ms + margin_ms;
+
+    return run->is_lost && after_loss < at ? after_loss : at;
+}
+
+/* The last resort comes after a proof or a pause, which therefore last no longer than until
+ * then. */
+static int64_t until_last_resort(const struct run *run, int64_t ms)
+{
+    int64_t left = last_resort_at(run) - boottime_ms();
+
+    left = left > 0 ? left : 0;
+    return left < ms && !run->is_unproven ? left : ms;
+}
+
 /* The time for a proof's answer: a fraction of what is left, so that several may fail. */
 static int64_t proof_timeout(int64_t left_ms)
 {
@@ -86,7 +106,8 @@ static void prove_once(struct run *run, bool *was_answered)
         return;
     }
     int64_t asked_at = boottime_ms();
-    switch (lease_prove(&run->lease, hang, proof_timeout(left))) {
+    int64_t most = until_last_resort(run, hang + proof_timeout(left));
+    switch (lease_prove(&run->lease, hang, most - hang)) {
     case LEASE_HELD:
         *was_answered = true;
         run_order(run, (struct guard_message){.what = GUARD_DEADLINE,
@@ -104,7 +125,8 @@ static void prove_once(struct run *run, bool *was_answered)
     case LEASE_REFUSED: /* an API token that is exchanged: there is time to ask again */
     case LEASE_BUSY:
         *was_answered = false;
-        if (!http_pause(run->http, boottime_ms() + RUN_ROUND_PAUSE_MS)) {
+        if (!http_pause(run->http,
+                        boottime_ms() + until_last_resort(run, RUN_ROUND_PAUSE_MS))) {
             return;
         }
         break;
@@ -166,16 +188,6 @@ static void pass_on_ctrl_c(const struct run *run)
         WIFSIGNALED(status) && WTERMSIG(status) == SIGINT) {
         kill(0, SIGINT); /* blocked here */
     }
-}
-
-/* Between the guard's KILL and the deadline; after a loss as soon as the guard is late. */
-static int64_t last_resort_at(const struct run *run)
-{
-    int64_t margin_ms = run_margin_ms(run->settings);
-    int64_t at = run->lease.deadline - margin_ms / 2;
-    int64_t after_loss = run->lost_at + run->settings->grace_ms + margin_ms;
-
-    return run->is_lost && after_loss < at ? after_loss : at;
 }
 
 /* Runs COMMAND, and returns when nothing is left of it that has to end. */

@@ -266,6 +266,33 @@ def a_late_answer_proves_no_more(world, _):
         assert took_s < ttl_s - grace_s + BUSY_S, f"ended {took_s:.1f} s after the last proof"
 
 
+def a_stopped_guard_and_no_server(world, _):
+    """rlock itself ends COMMAND before the deadline, though it asks for proofs until then. A
+    busy machine may be late, but not again and again."""
+    left_s, late_s = 3.4, []
+
+    def reply(method, path):
+        if method == "PUT":
+            granted.append(time.monotonic())
+        rest_ms = 25000 if path == "/v1/sessions" else int(1000 * left_s)
+        return (999 if path.endswith("/keep-alive") else 0), {
+            "session_id": "s", "lease_id": "l", "ttl_ms": 30000, "fencing_token": 1,
+            "remaining_ms": rest_ms, "released": 1}
+
+    for _ in range(3):
+        granted = []
+        with stub(reply) as url:
+            run = world.run(url, "-t", "25s", "-k", "1s", name(), "sleep", "60")
+            run.wait_tree(1)
+            os.kill(run.guard(), signal.SIGSTOP)
+            wait_for(lambda: not run.tree(), "COMMAND has ended")
+            late_s.append(time.monotonic() - granted[-1] - left_s)
+            assert run.status() == 79, run.err
+        if late_s[-1] < 0:
+            return
+    raise AssertionError(f"COMMAND has outlived its lock by {late_s} s")
+
+
 def a_key_that_was_forgotten_is_not_sent(world, _):
     """The first server has done it, and dies; then the window of the key has passed."""
     short = world.front("--retry-window-ms", "1000")
@@ -416,6 +443,7 @@ TESTS = {"troubles_" + test.__name__: test for test in (
     force_unlock_of_a_java_client_is_not_repeated_blindly,
     late_proofs_start_nothing, a_repeated_session_lasts_no_longer,
     nothing_is_started_after_a_suspend, a_late_answer_proves_no_more,
+    a_stopped_guard_and_no_server,
     rlock_is_killed_while_the_guard_starts, a_holder_that_dies_is_a_loss,
     a_signal_reaches_what_command_has_left, a_script_without_an_interpreter,
     a_lease_file_on_nfs)}
