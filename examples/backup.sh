@@ -5,6 +5,8 @@
 # - Another backup runs: this one waits five minutes, then ends with status 75.
 # - The script fails, or is killed: `rlock hold` notices that its process is gone, and releases the
 #   lock.
+# - TERM to the process group, as of a CI system: `rlock hold` gets it, too, and releases the lock
+#   while this script removes its half copy. `rlock run` releases it when a script has ended.
 # - The lock is lost: the script gets TERM before another client can have the lock. `trap` leaves
 #   no half copy, and the status is 143.
 # - The machine dies: the lock is free after 30 s.
