@@ -216,11 +216,15 @@ void counter_delete(struct store *store, enum object_kind kind, const char *name
     struct store_call *call = call_begin(store, SCRIPT_COUNTER_DELETE);
     struct key channel;
 
-    make_channel(&channel, kind, fill_keys(call, name, COUNTER_DELETE_KEYS));
+    struct key_base counter = fill_keys(call, name, COUNTER_DELETE_KEY_DELETED);
+    if (kind == KIND_SEMAPHORE)
+        call_key(call, COUNTER_DELETE_KEY_DELETED, KEY_DELETED, counter, NULL);
+    make_channel(&channel, kind, counter);
     call_flag(call, COUNTER_DELETE_ARG_IS_PERMIT, kind == KIND_PERMIT);
     /* Redisson tells of the end of latches only. */
     call_string(call, COUNTER_DELETE_ARG_CHANNEL, kind == KIND_LATCH ? channel.text : "");
     call_string(call, COUNTER_DELETE_ARG_MESSAGE, "1");
+    call_number(call, COUNTER_DELETE_ARG_WINDOW_MS, store_config(store)->retry_window_ms);
     send_script(call, call_new(store, METRIC_COUNT, NO_SECOND_VALUE, arg), done);
 }
 

@@ -89,6 +89,7 @@ static void fill_counter(struct store_call *call, const struct withdrawal *withd
     call_key(call, COUNTER_WITHDRAW_KEY_SEMAPHORE, KEY_OBJECT, counter, NULL);
     call_key(call, COUNTER_WITHDRAW_KEY_IDEMPOTENCY, KEY_IDEMPOTENCY, counter, request->id);
     call_key(call, COUNTER_WITHDRAW_KEY_WAITERS, KEY_WAITERS, counter, NULL);
+    call_key(call, COUNTER_WITHDRAW_KEY_DELETED, KEY_DELETED, counter, NULL);
     call_string(call, COUNTER_WITHDRAW_ARG_ATTEMPT, request->attempt);
 }
 

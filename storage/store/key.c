@@ -48,6 +48,7 @@ static const struct key_row rows[KEY_KINDS] = {
     [KEY_LONG_WAITS] = {NAME("rlockd:long-waits"), HOME_OBJECT, SHAPE_COMPANION},
     [KEY_DEADLOCK] = {NAME("rlockd:deadlock"), HOME_OBJECT, SHAPE_COMPANION},
     [KEY_IDEMPOTENCY] = {NAME("rlockd:idempotency"), HOME_OBJECT, SHAPE_WITH_ID},
+    [KEY_DELETED] = {NAME("rlockd:deleted"), HOME_OBJECT, SHAPE_COMPANION},
     [KEY_SET] = {NAME("rlockd:set"), HOME_LEASE, SHAPE_COMPANION},
     [KEY_SESSION] = {NAME("rlockd:session"), HOME_SESSION, SHAPE_COMPANION},
     [KEY_SESSION_LEASES] = {NAME("rlockd:session-leases"), HOME_SESSION, SHAPE_COMPANION},

@@ -26,6 +26,7 @@ enum key_kind {
     KEY_DEADLOCK,    /* marks a lock of a deadlock */
     KEY_LONG_WAITS,  /* for a lock */
     KEY_IDEMPOTENCY, /* and an idempotency key: what a request did */
+    KEY_DELETED,     /* of a semaphore: marks that it was deleted */
     /* By a lease id. */
     KEY_SET, /* the names of the locks of a set */
     /* By a session id. */

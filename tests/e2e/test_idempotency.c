@@ -200,7 +200,28 @@ static void test_an_unanswered_grant_is_undone(struct world *w)
     assert_int_equal(counter_value(w->redis, "unanswered"), 1);
 }
 
-/* … but not one that another request was told of. */
+/* … but not for a semaphore that was deleted and made anew meanwhile. */
+static void test_a_new_semaphore_gets_no_permits_of_the_old_one(struct world *w)
+{
+    struct slow slow = slow_start(w);
+    const char *key = token_new(w);
+    const char *record = text(w, "rlockd:idempotency:{anew}:%s", key);
+    struct call *call;
+
+    make(w, "anew", 3);
+    proxy_set(slow.proxy, PROXY_HOLD);
+    call = counter_call(slow.fe, "POST", "semaphores/anew/acquire?permits=2", key);
+    wait_until(counter_value(w->redis, "anew") == 1, 3000);
+    expect_status(counter_send(w->a, "DELETE", "semaphores/anew", NULL), 200);
+    make(w, "anew", 3);
+    assert_true(redis_has(w->redis, record));
+    call_hang_up(call);
+    proxy_set(slow.proxy, PROXY_PASS);
+    wait_until(!redis_has(w->redis, record), SOON_MS);
+    assert_int_equal(counter_value(w->redis, "anew"), 3);
+}
+
+/* … and not where another request was told of it. */
 static void test_a_told_grant_stays(struct world *w)
 {
     struct slow slow = slow_start(w);
@@ -310,6 +331,7 @@ int main(void)
         E2E_TEST(test_both_that_wait_with_a_key_are_served),
         E2E_TEST(test_a_waiter_that_left_leaves_no_key),
         E2E_TEST(test_an_unanswered_grant_is_undone),
+        E2E_TEST(test_a_new_semaphore_gets_no_permits_of_the_old_one),
         E2E_TEST(test_a_told_grant_stays),
         E2E_TEST(test_a_lost_drain_is_undone),
         E2E_TEST(test_a_lost_answer),

@@ -7,6 +7,7 @@
 #define TIMEOUTS "{jobs}:timeout"
 #define SEMAPHORE_CHANNEL "redisson_sc:{jobs}"
 #define IDEMPOTENCY(key) "rlockd:idempotency:{jobs}:" key
+#define DELETED "rlockd:deleted:{jobs}"
 
 struct request {
     const char *id, *attempt, *wait, *session, *ttl, *registered, *waiting, *reusable;
@@ -191,6 +192,19 @@ static void a_permit_is_watched_from_its_session(void **state)
     expect_command("2", "GET jobs");
 }
 
+static void take_two(void)
+{
+    expect(run(SCRIPT_SEMAPHORE_ACQUIRE, KEYS("jobs", TIMEOUTS, WAITERS, IDEMPOTENCY("k")),
+               ARGS("w.1", WINDOW, "0", "", "2", "k")),
+           "[granted, *");
+}
+
+static redisReply *withdraw_two(void)
+{
+    return run(SCRIPT_COUNTER_WITHDRAW, KEYS("jobs", IDEMPOTENCY("k"), WAITERS, DELETED),
+               ARGS("w.1"));
+}
+
 static void a_semaphore_and_a_latch(void **state)
 {
     (void)state;
@@ -202,8 +216,7 @@ static void a_semaphore_and_a_latch(void **state)
     expect(run(SCRIPT_SEMAPHORE_ACQUIRE, keys, ARGS("w.2", WINDOW, "0", "", "2", "k")),
            "[replayed, 1, 2]");
     expect_lasts(IDEMPOTENCY("k"), 60000);
-    expect(run(SCRIPT_COUNTER_WITHDRAW, KEYS("jobs", IDEMPOTENCY("k"), WAITERS), ARGS("w.1")),
-           "0");
+    expect(withdraw_two(), "0");
     expect(run(SCRIPT_SEMAPHORE_RELEASE, KEYS("jobs", TIMEOUTS, WAITERS),
                ARGS("2", "channel", WINDOW, "100")),
            "[released, 3, 2]");
@@ -225,13 +238,6 @@ static void more_permits_than_java_counts(void **state)
     expect(release(A), "[released, 0, ]");
     assert_string_equal(next_message(), SEMAPHORE_CHANNEL " 2147483647");
     expect_command("3000000000", "GET jobs");
-}
-
-static void take_two(void)
-{
-    expect(run(SCRIPT_SEMAPHORE_ACQUIRE, KEYS("jobs", TIMEOUTS, WAITERS, IDEMPOTENCY("k")),
-               ARGS("w.1", WINDOW, "0", "", "2", "k")),
-           "[granted, *");
 }
 
 static void an_effect_that_ends_just_now_is_not_kept(void **state)
@@ -284,17 +290,42 @@ static void requests_with_one_key_wait_together(void **state)
 /* The permits of an attempt go back to their semaphore, and not to one that is gone. */
 static void a_semaphore_that_is_gone_stays_gone(void **state)
 {
-    const char *const *keys = KEYS("jobs", IDEMPOTENCY("k"), WAITERS);
-
     (void)state;
     command("SET jobs 3");
     take_two();
-    expect(run(SCRIPT_COUNTER_WITHDRAW, keys, ARGS("w.1")), "1");
+    expect(withdraw_two(), "1");
     expect_command("3", "GET jobs");
     take_two();
     command("DEL jobs");
-    expect(run(SCRIPT_COUNTER_WITHDRAW, keys, ARGS("w.1")), "0");
+    expect(withdraw_two(), "0");
     expect_command("0", "EXISTS jobs");
+}
+
+/* Nor to another one of the same name; that one gets what was acquired from itself. */
+static void a_semaphore_made_anew_gets_no_permits_of_a_deleted_one(void **state)
+{
+    (void)state;
+    command("SET jobs 3");
+    take_two();
+    expect(
+        run(SCRIPT_COUNTER_DELETE, KEYS("jobs", TIMEOUTS, DELETED), ARGS("", "", "1", WINDOW)),
+        "[deleted]");
+    expect_lasts(DELETED, 60000);
+    command("SET jobs 3");
+    expect(withdraw_two(), "0");
+    expect_command("3", "GET jobs");
+    expect_command("0", "EXISTS " IDEMPOTENCY("k"));
+    take_two();
+    long long ends = (long long)redis_now_ms() + 50000;
+    command("PEXPIREAT " IDEMPOTENCY("k") " %lld", ends);
+    command("PEXPIREAT " DELETED " %lld", ends - 100);
+    expect(withdraw_two(), "1");
+    expect_command("3", "GET jobs");
+    take_two();
+    command("PEXPIREAT " IDEMPOTENCY("k") " %lld", ends);
+    command("PEXPIREAT " DELETED " %lld", ends);
+    expect(withdraw_two(), "0"); /* as if both were of one ms */
+    expect_command("1", "GET jobs");
 }
 
 static void a_semaphore_and_a_latch_have_so_many_waiters(void **state)
@@ -566,6 +597,7 @@ int main(void)
         SCRIPT_TEST(an_effect_that_ends_just_now_is_not_kept),
         SCRIPT_TEST(requests_with_one_key_wait_together),
         SCRIPT_TEST(a_semaphore_that_is_gone_stays_gone),
+        SCRIPT_TEST(a_semaphore_made_anew_gets_no_permits_of_a_deleted_one),
         SCRIPT_TEST(a_semaphore_and_a_latch_have_so_many_waiters),
         SCRIPT_TEST(a_permit_is_handed_over),
         SCRIPT_TEST(a_permit_is_handed_over_beside_free_ones),

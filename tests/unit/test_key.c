@@ -63,6 +63,7 @@ static void our_own_keys_share_the_slot_of_the_lock(void **state)
     expect(KEY_LEASE, "app:{42}:x", "rlockd:lease:app:{42}:x:" ID);
     expect(KEY_MEMBER, "foo", "rlockd:lease:{foo}:" ID ":m");
     expect(KEY_IDEMPOTENCY, "foo", "rlockd:idempotency:{foo}:" ID);
+    expect(KEY_DELETED, "foo", "rlockd:deleted:{foo}");
 }
 
 static void keys_by_an_id_are_in_a_slot_of_their_own(void **state)
