@@ -94,6 +94,16 @@ static void check_effects(struct report *report)
     }
 }
 
+static void check_checks(struct report *report)
+{
+    for (size_t i = 0; i < report->history->leaks.count; i++) {
+        const struct leak *leak = report->history->leaks.at[i];
+        if (leak->checks == 0)
+            violation(report, "VACUOUS", "%s: never checked (line %zu)", leak->subject,
+                      leak->line);
+    }
+}
+
 void check_coverage(struct report *report)
 {
     const struct bounds *bounds = &report->bounds;
@@ -116,4 +126,5 @@ void check_coverage(struct report *report)
     want(report, "sweeps", coverage.sweeps, bounds->min_sweeps);
     show_faults(report);
     check_effects(report);
+    check_checks(report);
 }

@@ -304,6 +304,7 @@ static bool read_leak(struct history *history, json_t *line, size_t number)
     leak->base = number_of(line, "base", 0);
     leak->now = number_of(line, "now", 0);
     leak->allowed = number_of(line, "allowed", 0);
+    leak->checks = number_of(line, "checks", 1);
     list_add(&history->leaks, leak);
     return leak->subject != NULL;
 }

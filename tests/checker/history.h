@@ -128,6 +128,7 @@ struct leak {
     size_t line;
     const char *subject, *detail;
     int64_t base, now, allowed;
+    int64_t checks; /* how often the count was looked at */
 };
 
 /* One lease: one token on one lock or on one set of locks. */

@@ -314,6 +314,8 @@ static const struct {
      RATE(0, 1, 0, 10, 10) RATE(1, 2, 0, 10, 10) RATE(2, 3, 700, 10, 10)},
     {"descriptors are left", "LEAK",
      "{\"type\":\"leak\",\"subject\":\"descriptors\",\"base\":20,\"now\":29,\"allowed\":2}\n"},
+    {"a count that nobody looked at", "VACUOUS",
+     "{\"type\":\"leak\",\"subject\":\"permits held at once\",\"checks\":0}\n"},
     {"a fault that hurts nothing", "VACUOUS", FAULT("F13", 0, 50, 0)},
 };
 

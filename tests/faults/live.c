@@ -119,6 +119,12 @@ void note_leak(const char *subject, int number, int64_t now, const char *detail)
                   subject, (long long)now);
 }
 
+void note_checks(const char *subject, int64_t checks)
+{
+    buffer_format(&world.history, "{\"type\":\"leak\",\"subject\":\"%s\",\"checks\":%lld}\n",
+                  subject, (long long)checks);
+}
+
 void tell_redis(const char *const *words)
 {
     struct buffer line = {0};
@@ -213,7 +219,7 @@ static bool obey(const char *line)
     if (strncmp(line, "memory ", 7) == 0)
         world.only_out_of_memory = line[7] == '1';
     else if (strcmp(line, "lost\n") == 0)
-        world.has_lost_data = true;
+        world.losses = 1;
     if (!is_over)
         record("heard", "\"line\":%zu", strlen(line));
     live_leave();
@@ -229,7 +235,7 @@ static void end(const int *over, int count)
     if (world.topology != TOPOLOGY_QUORUM)
         check_counters();
     world.is_over = true;
-    if (!world.has_lost_data)
+    if (world.losses == 0)
         fwrite(world.history.text, 1, world.history.len, stdout);
     fflush(stdout);
     live_leave();

@@ -66,6 +66,11 @@ bool may_repeat(int64_t sent_ns)
            now_ns() - sent_ns < (RETRY_WINDOW_MS * world.pace - PAUSE_MAX_MS) * MS;
 }
 
+bool data_is_kept_since(int64_t losses)
+{
+    return losses % 2 == 0 && losses == world.losses;
+}
+
 /* Whether it was granted. Asks with the same token until the outcome is known, as long as the
  * token is remembered. */
 bool get(struct client *client, struct lease *lease, int64_t ttl_ms, int64_t wait_ms)

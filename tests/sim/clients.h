@@ -57,6 +57,8 @@ void give_back(struct client *client, struct lease *lease);
  * none. That request may have been granted or have ended the lease, the new request may wait in
  * a front end that is paused, and until then the token must be remembered. */
 bool may_repeat(int64_t sent_ns);
+/* Whether no fault has undone anything since `losses` was that of the world. */
+bool data_is_kept_since(int64_t losses);
 void work(struct client *client, struct lease *lease, int64_t ttl_ms);
 /* Gets it and works. */
 void cycle(struct client *client, struct lease *lease, int64_t ttl_ms);
@@ -71,6 +73,7 @@ void run_forced(struct client *client);
 /* clients_counter.c: semaphores and latches */
 void run_semaphore(struct client *client);
 void run_drainer(struct client *client);
+void run_renewer(struct client *client);
 void run_latch_waiter(struct client *client);
 void run_latch_counter(struct client *client);
 /* clients_crowd.c */
@@ -99,6 +102,10 @@ void run_ring(struct client *client);
 void run_filler(struct client *client);
 void run_looker(struct client *client);
 void run_bystander(struct client *client);
+/* clients_anew.c */
+void run_anew(struct client *client);
+/* For check_counters(). */
+void note_checks_anew(void);
 /* clients_late.c */
 void run_late(struct client *client);
 /* clients_contest.c */

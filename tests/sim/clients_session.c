@@ -109,10 +109,11 @@ static void change_session(struct client *client, struct session *session)
     struct lease lease = lease_make(&client->caller, "lock", "owned-a", session);
 
     make_token(chance_of(client), other.token);
+    int64_t losses = world.losses;
     bool held = get(client, &lease, -1, 1000 * world.pace);
     int64_t end_ns = now_ns();
     enum result end = end_session(client, session);
-    if (!held || end != RESULT_OK || world.has_lost_data ||
+    if (!held || end != RESULT_OK || !data_is_kept_since(losses) ||
         ask_session_open(&client->caller, &other) != RESULT_OK)
         return;
     lease.session = &other;

@@ -37,6 +37,8 @@ static const struct client_kind kinds[] = {
     {"Bystander", 1, pick_any, run_bystander},
     {"Late", 1, pick_any, run_late},
     {"Contest", 1, pick_any, run_contest},
+    {"Renewer", 1, pick_any, run_renewer},
+    {"Anew", 1, pick_any, run_anew},
 };
 
 /* The kinds of clients for what a quorum offers. */

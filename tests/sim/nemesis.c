@@ -93,8 +93,9 @@ static void hurt(void *arg)
     active++;
     world.only_out_of_memory = active == 1 &&
                                fault->flag == offsetof(struct redis, is_out_of_memory);
-    world.has_lost_data |= loses_data(fault);
+    world.losses += loses_data(fault);
     int64_t touched = fault->run(fault, how->front);
+    world.losses += loses_data(fault);
     active--;
     world.only_out_of_memory = false;
     trace("HEALED %s", fault->name);

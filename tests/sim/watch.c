@@ -147,6 +147,11 @@ void note_leak(const char *subject, int number, int64_t now, const char *detail)
            subject, of, (long long)now, detail);
 }
 
+void note_checks(const char *subject, int64_t checks)
+{
+    record("leak", "\"subject\":\"%s\",\"checks\":%lld", subject, (long long)checks);
+}
+
 static int64_t metric_of(const struct front *front, enum metric metric)
 {
     int64_t sum = 0;
@@ -180,7 +185,7 @@ static bool is_due_late(const struct server *server, const struct value *value)
 
 static bool may_stay(const struct value *value, bool without_end)
 {
-    static const char *const names[] = {PERMITS_NAME, LATE_NAME, SEMAPHORE_NAME,
+    static const char *const names[] = {PERMITS_NAME, LATE_NAME, SEMAPHORE_NAME, ANEW_NAME,
                                         "rlockd:marker"};
     static const char *const prefixes[] = {
         "redisson_lock_token:", "rlockd:marker:", "rlockd:census:{"};
@@ -240,8 +245,10 @@ void drain_run(void)
     longest_ms = longest_ms > 2 * PLACE_MS ? longest_ms : 2 * PLACE_MS;
     sweep_all(longest_ms + 7000);
     check_fronts();
-    if (world.topology != TOPOLOGY_QUORUM)
+    if (world.topology != TOPOLOGY_QUORUM) {
         check_counters();
+        note_checks_anew();
+    }
     /* A permit of a client that died is taken off by the next one that asks. */
     task_sleep((LEASE_TTL_MAX_MS + WATCHDOG_MS) * MS * world.pace);
     sweep_all(longest_ms);

@@ -39,7 +39,7 @@ struct world {
     bool is_stopping; /* clients begin nothing new */
     bool is_over;
     bool only_out_of_memory; /* no other fault than that is there */
-    bool has_lost_data;      /* a fault undid what clients were told */
+    int64_t losses;          /* odd while a fault may undo what clients were told */
     bool prints;             /* what happens, as it happens */
     int waiting;
     int64_t filled; /* locks of a session that has as many as it may have */
@@ -74,6 +74,9 @@ bool lock_is_offered(const struct lock_name *lock);
 #define ODD_NAME "odd-a"
 #define SEMAPHORE_NAME "semaphore-a"
 #define SEMAPHORE_PERMITS 4
+/* Is deleted and made anew again and again. */
+#define ANEW_NAME "semaphore-anew"
+#define ANEW_PERMITS 2
 
 /* kinds.c: begins them all; `over` counts those that have ended. */
 int clients_start(int *over);
@@ -85,6 +88,8 @@ void drain_run(void);
 /* watch.c: a line that says how many of a thing are there which should not be. `number`: of a
  * front end; -1: of none. */
 void note_leak(const char *subject, int number, int64_t now, const char *detail);
+/* watch.c: a line that says how often a rule of the clients was checked. */
+void note_checks(const char *subject, int64_t checks);
 /* clients_counter.c: whether all permits have come back; drops the latch. */
 void check_counters(void);
 /* calls.c: a semaphore, anew; of a task. */
