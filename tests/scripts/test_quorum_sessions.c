@@ -1,6 +1,7 @@
 /* The scripts of a node for sessions, and the visits of the watchdog. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "node_home.h"
