@@ -214,13 +214,19 @@ static void test_cut_in_a_record(struct world *w)
     struct front *fe = front_launch(w, "--redis", proxy_url(proxy, "", ""), "--redis-tls-ca",
                                     in_world(w, "redis-ca.pem"), NULL);
     const char *token = token_new(w);
-    struct reply *r;
+    struct reply *r = NULL;
 
-    expect_serves(fe);
-    proxy_settle(proxy);
-    proxy_set(proxy, PROXY_CUT);
-    r = lock_put(fe, "cut", token, "ttl_ms=600000");
-    expect_problem(r, 503, "redis-unavailable");
+    /* Again where a command of the front end itself was cut off first. */
+    for (int tries = 1; tries <= 5; tries++) {
+        expect_serves(fe);
+        proxy_settle(proxy);
+        proxy_set(proxy, PROXY_CUT);
+        r = lock_put(fe, "cut", token, "ttl_ms=600000");
+        expect_problem(r, 503, "redis-unavailable");
+        if (strcmp(reply_str(r, "outcome"), "not-executed") != 0)
+            break;
+        proxy_set(proxy, PROXY_PASS);
+    }
     expect_str(r, "outcome", "unknown");
     assert_true(redis_has(redis, "cut"));
     proxy_set(proxy, PROXY_PASS);
