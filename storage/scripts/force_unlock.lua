@@ -60,25 +60,16 @@ local function mark_forced(lease)
   if by and by ~= '' then lib.lease.note_forced_by(lease, by, window_ms) end
 end
 
---quorum: -- The fencing counter is at up_to from now on. The first write is always allowed.
---quorum: local function raise_counter()
---quorum:   local last = up_to and try('get', counter)
---quorum:   if not up_to or type(last) == 'table' then return end
---quorum:   if (tonumber(last or '0') or 0) >= tonumber(up_to) then return end
---quorum:   local left = last and call('pttl', counter) or 0
---quorum:   call('pexpire', forced, window_ms)
---quorum:   lib.token.put(counter, up_to, left < 0 and '0' or math.max(left, window_ms, 60000))
---quorum: end
---quorum:
 --quorum: -- The reply that one of these fields, each with its value, is that of a newer lease,
---quorum: -- or that up_to is no token for this node; or nil, and the counter is raised.
+--quorum: -- or that up_to is no token for this node; or nil, and the counter is at up_to.
 --quorum: -- `is_all`: the lock has no other fields; among those a lease may be as new as the
 --quorum: -- counter.
 --quorum: local function refuse(fields, is_all)
---quorum:   local last = up_to and try('get', counter)
---quorum:   last = type(last) == 'string' and tonumber(last) or 0
+--quorum:   if not up_to then return nil end
+--quorum:   local text, limit = try('get', counter), tonumber(up_to)
+--quorum:   local last = type(text) == 'string' and tonumber(text) or 0
 --quorum:   local newest, holders = is_all and 0 or last, {}
---quorum:   for i = 1, up_to and #fields or 0, 2 do
+--quorum:   for i = 1, #fields, 2 do
 --quorum:     local lease = fields[i] ~= 'mode' and lease_of(fields[i])
 --quorum:     newest = math.max(newest, lease and tonumber(lease.tokens[1]) or 0)
 --quorum:     if fields[i] ~= 'mode' then holders[#holders + 1] = fields[i] end
@@ -86,12 +77,15 @@ end
 --quorum:   local function refused(word, number)
 --quorum:     return {word, holders[1] or '', string.format('%.0f', number), holders}
 --quorum:   end
---quorum:   if up_to and newest > tonumber(up_to) then return refused('low', newest) end
---quorum:   local us = up_to and 1000 * lib.number.epoch_ms() or 0
---quorum:   if up_to and up_to - us > 5000000 and up_to - last > 1000000 then
+--quorum:   if newest > limit then return refused('low', newest) end
+--quorum:   local us = 1000 * lib.number.epoch_ms()
+--quorum:   if limit - us > 5000000 and limit - last > 1000000 then
 --quorum:     return refused('clock', us - 1)
 --quorum:   end
---quorum:   raise_counter()
+--quorum:   if last >= limit or type(text) == 'table' then return nil end
+--quorum:   local left = text and call('pttl', counter) or 0
+--quorum:   call('pexpire', forced, window_ms) -- a write that is always allowed
+--quorum:   lib.token.put(counter, up_to, left < 0 and '0' or math.max(left, window_ms, 60000))
 --quorum: end
 
 local function free_lock()
