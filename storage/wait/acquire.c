@@ -152,7 +152,7 @@ static void end_unprepared(struct acquisition *acquisition,
         acquisition->is_note_in_doubt = true;
         acquisition->waiter.rests = true;
         stay(acquisition, REFUSED_SLEEP_MS);
-    } else if (outcome == TRY_NOT_EXECUTED && acquisition->uncertain) {
+    } else if (outcome == TRY_NOT_EXECUTED && acquisition_is_in_doubt(acquisition)) {
         acquisition_finish_as(acquisition, TRY_UNKNOWN); /* for an attempt before this */
     } else {
         acquisition_finish_refused(acquisition, outcome, preparation->lease);
@@ -242,7 +242,8 @@ static void wait_on(struct acquisition *acquisition, const struct attempt_result
     bool in_time = acquisition->deadline_ns > loop_now_ns(acquirer->options.loop);
     bool wants_to_wait = acquisition->state != LAST_ATTEMPT && in_time;
 
-    if (!wants_to_wait && acquisition->uncertain && result->outcome == TRY_NOT_EXECUTED) {
+    if (!wants_to_wait && acquisition_is_in_doubt(acquisition) &&
+        result->outcome == TRY_NOT_EXECUTED) {
         acquisition_finish_as(acquisition, TRY_UNKNOWN);
     } else if (!wants_to_wait) {
         acquisition_finish_with(acquisition, result);

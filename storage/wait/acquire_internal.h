@@ -90,6 +90,12 @@ struct acquisition {
     struct lease *orphan;        /* once ORPHANED: a copy of the lease; else NULL */
 };
 
+/* Whether something may have been taken: a look at a latch takes nothing. */
+static inline bool acquisition_is_in_doubt(const struct acquisition *acquisition)
+{
+    return acquisition->uncertain && kind_row(acquisition->lease->kind)->family != FAMILY_LATCH;
+}
+
 /* Where the lock or semaphore of a lease is waited for; of a set, its first lock. */
 static inline void acquirer_find_place(const struct acquirer *acquirer,
                                        const struct lease *lease, struct wait_place *place)

@@ -196,6 +196,26 @@ static void test_killed_redis_and_drain(struct world *w)
     expect_problem(call_await(late, SOON_MS), 503, "draining");
 }
 
+/* A look of a wait that was lost took nothing, so nobody has to ask what came of it. */
+static void test_a_lost_look_leaves_no_doubt(struct world *w)
+{
+    struct redis *redis = redis_start(w, NULL);
+    struct front *fe = front_start(w, "--redis", redis->url, NULL);
+    struct call *call;
+
+    expect_status(counter_send(fe, "PUT", "latches/lost?count=1", NULL), 201);
+    call = counter_call(fe, "GET", "latches/lost?wait_ms=50000", NULL);
+    wait_until(counter_waiters(fe, "latches/lost") == 1, 5000);
+    redis_ok(redis, "CLIENT PAUSE 60000 WRITE");
+    redis_do(redis, "CLIENT KILL TYPE pubsub");
+    wait_until(strstr(redis_do(redis, "INFO clients")->str, "blocked_clients:1") != NULL, 5000);
+    redis_kill(redis);
+    wait_until(!front_ready(fe), 3000);
+    assert_false(call_done(call));
+    front_stop(fe);
+    expect_problem(call_await(call, SOON_MS), 503, "draining");
+}
+
 static void test_refusals(struct world *w)
 {
     static const struct {
@@ -245,6 +265,7 @@ int main(void)
         E2E_TEST(test_hang_up),
         E2E_TEST(test_a_lost_message_hangs_nobody),
         E2E_TEST(test_killed_redis_and_drain),
+        E2E_TEST(test_a_lost_look_leaves_no_doubt),
         E2E_TEST(test_refusals),
     };
     struct e2e_plan plan = {.name = "latches", E2E_TESTS(tests), .front_ends = 2};
