@@ -230,8 +230,8 @@ void acquisition_finish_refused(struct acquisition *acquisition, enum try_outcom
 void acquisition_finish_overdue(struct acquisition *acquisition)
 {
     acquisition->uncertain |= acquisition->state != PREPARING && acquisition->state != LOOKING;
-    acquisition_finish_as(acquisition,
-                          acquisition_is_in_doubt(acquisition) ? TRY_UNKNOWN : TRY_NOT_EXECUTED);
+    acquisition_finish_as(acquisition, acquisition_is_in_doubt(acquisition) ? TRY_UNKNOWN
+                                                                            : TRY_NOT_EXECUTED);
 }
 
 /* Whether an attempt is under way: its reply ends the acquisition, because none of a front end

@@ -414,6 +414,38 @@ static void test_flood_of_forced_ends(struct world *w)
     flood_with(&stage, requests, STRANGERS, 200);
 }
 
+/* Of locks that strangers hold, and of free ones: each is three rounds of questions at most. */
+static void test_flood_of_forced_locks_of_a_quorum(struct world *w)
+{
+    static const char *requests[STRANGERS];
+    struct stage stage = set_up_quorum(w);
+
+    for (size_t i = 0; i < STRANGERS; i++)
+        requests[i] = i % 2 == 0
+                          ? text(w,
+                                 "PUT /v1/locks/of-strangers-%zu?ttl_ms=60000 HTTP/1.1\r\n"
+                                 "Host: x\r\n" AUTHORIZATION "Lease-Token: %s\r\n\r\n",
+                                 i / 20, quick_token(w))
+                          : text(w,
+                                 "POST /v1/locks/of-strangers-%zu/force-unlock HTTP/1.1\r\n"
+                                 "Host: x\r\n" AUTHORIZATION "Content-Length: 0\r\n\r\n",
+                                 i / 20);
+    flood_with(&stage, requests, STRANGERS, 200);
+}
+
+static void test_flood_of_semaphores_made_anew(struct world *w)
+{
+    static const char *const lines[] = {"PUT /v1/semaphores/%zu?permits=2 HTTP/1.1\r\n",
+                                        "DELETE /v1/semaphores/%zu HTTP/1.1\r\n"};
+    static const char *requests[STRANGERS];
+    struct stage stage = set_up(w);
+
+    for (size_t i = 0; i < STRANGERS; i++)
+        requests[i] = text(w, "%sHost: x\r\n" AUTHORIZATION "Content-Length: 0\r\n\r\n",
+                           text(w, lines[i % 2], i / 2));
+    flood_with(&stage, requests, STRANGERS, 200);
+}
+
 int main(void)
 {
     static const struct e2e_test tests[] = {
@@ -434,6 +466,8 @@ int main(void)
         E2E_TEST(test_flood_of_machines),
         E2E_TEST(test_flood_of_git_lfs),
         E2E_TEST(test_flood_of_forced_ends),
+        E2E_TEST(test_flood_of_forced_locks_of_a_quorum),
+        E2E_TEST(test_flood_of_semaphores_made_anew),
     };
     struct e2e_plan plan = {.name = "floods", E2E_TESTS(tests)};
 
