@@ -179,7 +179,9 @@ void wait_queue_sleep_until_free(struct wait_queue *queue, int64_t ms)
     if (ms > POLL_NS / CLOCK_NS_PER_MS * 2)
         return; /* the queue polls before that */
     queue->held_until_ns = loop_now_ns(loop) + ms * CLOCK_NS_PER_MS + EXPIRY_SLACK_NS;
-    if (queue->waiting != NULL && queue->baton == NULL &&
+    /* Also while the waiter is chosen: a hand-over that grants nothing leaves the timer alone.
+     */
+    if (queue->waiting != NULL &&
         (!timer_is_armed(&queue->timer) || queue->timer.at_ns > queue->held_until_ns))
         timer_arm(loop_timers(loop), &queue->timer, queue->held_until_ns);
 }

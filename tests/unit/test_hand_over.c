@@ -252,6 +252,27 @@ static void message_meanwhile_is_not_missed(void **state)
     expect_done(a, TRY_GRANTED);
 }
 
+/* The waiter was not the head of the queue. Another front end's was, holds the lock by now, and
+ * not for as long as the released lease would have. */
+static void end_that_is_told_meanwhile_is_not_missed(void **state)
+{
+    (void)state;
+    a->lease.kind = KIND_FAIR;
+    start(a, WAIT_MS);
+    answer(a, TRY_BUSY);
+    struct subscriber_channel *channel = channel_of("redisson_lock__channel:{" LOCK "}:0:0");
+    ready(channel);
+    answer_look(TTL_MS);
+    assert_true(release());
+    publish(channel, "held 900");
+    answer_hand_over(&released, NULL);
+    assert_null(attempt_of(a));
+    pass(900 * MS + 2 * MS);
+    assert_non_null(attempt_of(a));
+    answer(a, TRY_GRANTED);
+    expect_done(a, TRY_GRANTED);
+}
+
 static void news_of_the_lease_meanwhile_are_not_missed(void **state)
 {
     (void)state;
@@ -334,6 +355,7 @@ int main(void)
         TEST(lost_reply_is_unknown_to_both),
         TEST(release_as_any_other_where_nothing_was_done),
         TEST(message_meanwhile_is_not_missed),
+        TEST(end_that_is_told_meanwhile_is_not_missed),
         TEST(news_of_the_lease_meanwhile_are_not_missed),
         TEST(deadline_waits_for_the_reply),
         TEST(grant_at_the_deadline_counts),
