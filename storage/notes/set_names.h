@@ -41,8 +41,10 @@ void set_names_hold(struct store *store, const struct lease *lease, set_names_do
 void set_names_extend(struct store *store, const struct lease_ref *ref, int64_t keep_ms);
 /* The lease has ended: its names are kept for the retry window from now on. */
 void set_names_end(struct store *store, const char *lease_id);
-/* The same for the lease of a note; nothing if that is a lease of one lock. */
-void set_names_end_noted(struct store *store, const struct lease_ref *ref);
+/* The same for the lease of a note, by the reply of lease_end.lua; nothing if that is a lease
+ * of one lock, or goes on as a lease of another session. */
+void set_names_end_noted(struct store *store, const struct lease_ref *ref,
+                         const struct redis_value *end);
 /* The result is SET_NAMES_KEPT with the names, or SET_NAMES_UNKNOWN. `spend`: the token of
  * unknown names is spent: a later request with the token acquires nothing. */
 void set_names_find(struct store *store, const char *lease_id, bool spend, set_names_done *done,

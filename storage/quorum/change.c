@@ -315,11 +315,14 @@ void quorum_force(struct quorum_call *call)
 }
 
 /* The second round of a force-unlock, and the end of a session: a lease is spent at every
- * server. A server names the kind of a lease that held, or says 1 to a repetition. */
+ * server. A server names the kind of a lease that held; else the largest number decides: a
+ * lease of another session lives as long as one server has it, and a repetition is told what it
+ * did. */
 static void decide_end(struct quorum_call *call)
 {
     struct node_reply replies[QUORUM_NODES_MAX];
     size_t held = call->calls->nodes, len;
+    int64_t most = 0;
 
     for (size_t i = 0; i < call->calls->nodes; i++) {
         const struct redis_value *value = call->round.replies[i].value;
@@ -328,8 +331,10 @@ static void decide_end(struct quorum_call *call)
         is_named = is_list || len > 0;
         replies[i] = (struct node_reply){
             .word = call->round.replies[i].state == ROUND_REPLIED ? NODE_ENDED : NODE_SILENT};
-        if (is_named || (held == call->calls->nodes && value_integer(value) == 1))
+        if (is_named)
             held = i;
+        else if (value_integer(value) > most)
+            most = value_integer(value);
     }
     const struct conclusion found = quorum_call_conclude(call, ROUND_SPEND, conclude_spends,
                                                          replies);
@@ -340,7 +345,7 @@ static void decide_end(struct quorum_call *call)
     else if (held < call->calls->nodes)
         quorum_call_answer(call, value_copy(call->round.replies[held].value));
     else
-        quorum_call_answer(call, value_make_integer(0));
+        quorum_call_answer(call, value_make_integer(most));
 }
 
 void quorum_end(struct quorum_call *call)

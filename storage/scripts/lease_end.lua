@@ -14,6 +14,7 @@
 --
 -- Replies  the kind of the lease: it held; with `timed` kind and token of the first lock
 --          1: it held, this is a repetition | 0
+--          2: the lease is of another session, or of none
 --
 -- A lease of another session, or of none, stays as it is. An attempt of the session may still
 -- be under way then: the token is spent if that lease is withdrawn (bar() in lib/lease.lua).
@@ -28,8 +29,13 @@
 local leases, lease = lib.lease, lib.record.load(lease_id)
 if lease and lease.state ~= 'ended' and lib.record.is_of_other(lease, session) then
   leases.bar(lease, window_ms)
-  return 0
+  return 2
 end
+-- A node without a record need not spend the token: it gives a request of an ended session no
+-- vote, and the lease may be another session's, whose record is missing here.
+--quorum: if not lease and session and session ~= '' and reason == 'session-ended' then
+--quorum:   return 0
+--quorum: end
 local spent = lease or lib.record.with_keys({token = ''}, lease_id)
 -- A lease that holds without a record has no session, and its token was made by the server.
 if not lease and session and session ~= '' and not spent.is_set and

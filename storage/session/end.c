@@ -135,7 +135,7 @@ static void on_visited(void *arg, size_t i, const struct redis_result *result)
     size_t kind_len;
 
     if (result->outcome == REDIS_DONE)
-        set_names_end_noted(call->store, &call->refs[i]);
+        set_names_end_noted(call->store, &call->refs[i], result->reply);
     value_text(kind, &kind_len);
     if (result->outcome == REDIS_DONE && kind_len > 0) {
         call->worked_off[i] = WORKED_OFF_HELD;

@@ -111,7 +111,7 @@ static void on_released(void *arg, size_t i, const struct redis_result *result)
 
     if (result->outcome != REDIS_DONE)
         return; /* it still holds, and the next keep-alive comes here again */
-    set_names_end_noted(call->look->store, &call->refs[i]);
+    set_names_end_noted(call->look->store, &call->refs[i], result->reply);
     call->look->found[at].is_held = false;
     session_unbind_ref(call->look->store, call->look->session_id, &call->refs[i]);
 }

@@ -349,6 +349,23 @@ static void test_names_of_an_ended_lease(struct world *w)
     expect_problem(multi_ask(w->a, "PATCH", ended, NULL), 410, "lease-ended");
 }
 
+/* A session has a note of it, as after a request that was answered 422. */
+static void test_names_of_a_lease_that_goes_on(struct world *w)
+{
+    struct session s = session_new(w->a, NULL);
+    const char *token = token_new(w);
+    struct reply *r = multi_put(w->a, NULL, token, "{n}i {n}j", ", \"ttl_ms\": 600000");
+    const char *lease_id = reply_str(r, "lease_id");
+    const char *ref = text(w, "%s \n{n}i\n{n}j", lease_id);
+
+    expect_status(r, 201);
+    redis_do(w->redis, "HSET rlockd:session-leases:{%s} %b %s", s.id, ref, strlen(ref),
+             text(w, "%lld000 e2e.1", (long long)time(NULL)));
+    expect_status(session_end(w->a, &s), 200);
+    stays_true(names_ttl(w, lease_id) > 500000, 500);
+    expect_status(multi_ask(w->a, "DELETE", token, NULL), 200);
+}
+
 /* The names that a refused request leaves behind do not last as long as its lease would have;
  * the names of a lease that waited for its locks do. */
 static void test_names_of_a_refused_set(struct world *w)
@@ -476,6 +493,7 @@ int main(void)
         E2E_TEST(test_the_end_that_is_long_forgotten),
         E2E_TEST(test_nobody_is_granted_after_the_deadline),
         E2E_TEST(test_names_of_an_ended_lease),
+        E2E_TEST(test_names_of_a_lease_that_goes_on),
         E2E_TEST(test_names_of_a_refused_set),
         E2E_TEST(test_losses_of_an_ended_session),
         E2E_TEST(test_a_lease_whose_session_is_lost),

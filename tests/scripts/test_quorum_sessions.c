@@ -226,10 +226,22 @@ static void visits_of_another_session_change_nothing(void **state)
     expect(
         run(SCRIPT_LEASE_CLAIM, KEYS("jobs", RECORD(A), COUNTER), ARGS(A, WINDOW, "1", other)),
         "[reused]");
-    expect(run(SCRIPT_LEASE_END, keys, ARGS(A, "session-ended", WINDOW, other)), "0");
+    expect(run(SCRIPT_LEASE_END, keys, ARGS(A, "session-ended", WINDOW, other)), "2");
     expect_lasts("jobs", 9000);
     expect(node_withdraw(A, "w.1", ""), "1");
     expect_command("0", "EXISTS jobs " RECORD(A) " rlockd:barred:{jobs}:" A);
+}
+
+/* The lease may be another session's, at the other nodes. */
+static void end_of_a_session_spends_no_lease_that_is_missing_here(void **state)
+{
+    const char *const *keys = KEYS("jobs", RECORD(A));
+
+    (void)state;
+    expect(run(SCRIPT_LEASE_END, keys, ARGS(A, "session-ended", WINDOW, SID)), "0");
+    expect_command("0", "EXISTS " RECORD(A));
+    expect(run(SCRIPT_LEASE_END, keys, ARGS(A, "released", WINDOW, SID)), "0");
+    expect_command("1", "EXISTS " RECORD(A));
 }
 
 static redisReply *renew_with(const char *ttl, const char *watchdog)
@@ -436,6 +448,7 @@ int main(void)
         NODE_TEST(visit_to_one_tells_its_token),
         NODE_TEST(visit_to_one_ends_no_lease),
         NODE_TEST(visits_of_another_session_change_nothing),
+        NODE_TEST(end_of_a_session_spends_no_lease_that_is_missing_here),
         NODE_TEST(visit_that_repairs_renews_what_is_in_its_care),
         NODE_TEST(visit_that_stood_still_forgets_nothing_new),
         NODE_TEST(loss_that_was_told_is_forgotten_with_its_note),

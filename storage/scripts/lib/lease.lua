@@ -77,10 +77,10 @@ local function spend(record_keys, reason, window, left)
   end
 end
 
--- The end of another session has come to a lease, which stays. A request of that session may be
--- under way for `window` ms: until then the lease's records last, and when the lease is
--- withdrawn, its token is spent. The first write is a command that Redis allows when memory is
--- short. At a node of a quorum a request of an ended session gets no vote.
+-- Another session was to end the lease, which stays. A request of that session may be under way
+-- for `window` ms: until then the lease's records last, and when the lease is withdrawn, its
+-- token is spent. The first write is a command that Redis allows when memory is short. At a
+-- node of a quorum a request of an ended session gets no vote.
 local function bar(lease, window)
   --quorum: do return end
   spend({keys.sibling(lease.locks[1], 'barred', lease.ref)}, 'session-ended', window)
