@@ -149,7 +149,7 @@ static void on_reply(void *arg, const struct redis_result *result)
     }
     if (row->metric != METRIC_COUNT)
         metrics_add(store_metrics(force->store), row->metric, 1);
-    if (row->outcome == FORCE_UNLOCKED &&
+    if (row->outcome == FORCE_UNLOCKED && !value_is_nil(value_at(result->reply, 2)) &&
         lock_holder_is_ours(value_text(value_at(result->reply, 1), &len)))
         store_observe_hold(force->store, force->name,
                            value_integer(value_at(result->reply, 2)));

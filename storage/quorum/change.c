@@ -219,18 +219,22 @@ static size_t count_holders(const struct redis_value *reply)
 
 /* The reply of force_unlock.lua with a list of all holders that some server had, in this round
  * (`words`, a set of 1 << word) or before. Their leases are still to be spent at every server
- * (O1). NULL: there are none. */
+ * (O1). The token is nil where only clocks were told. NULL: there are none. */
 static struct redis_value *make_unlocked(const struct quorum_call *call,
                                          const struct node_reply *replies, unsigned words)
 {
     const struct redis_value *found[QUORUM_NODES_MAX + 1] = {call->kept};
+    const struct redis_value *token = value_at(call->kept, FORCE_TOKEN);
     size_t count = call->kept != NULL, most = 0, holders = 0, len;
 
     for (size_t i = 0; i < call->calls->nodes; i++) {
         const struct redis_value *value = call->round.replies[i].value;
         (void)value_text(value_at(value, FORCE_HOLDER), &len);
-        if ((words >> replies[i].word & 1) != 0 && len > 0)
-            found[count++] = value;
+        if ((words >> replies[i].word & 1) == 0 || len == 0)
+            continue;
+        found[count++] = value;
+        if (value_is_nil(token) && replies[i].word != NODE_CLOCK)
+            token = value_at(value, FORCE_TOKEN);
     }
     if (count == 0)
         return NULL;
@@ -241,8 +245,9 @@ static struct redis_value *make_unlocked(const struct quorum_call *call,
         add_holders(all, &holders, found[i]);
     value_cut(all, holders);
     value_put(made, 0, value_make_text("unlocked", sizeof("unlocked") - 1));
-    for (size_t i = FORCE_HOLDER; i < FORCE_HOLDERS; i++)
-        value_put(made, i, value_copy(value_at(found[0], i)));
+    value_put(made, FORCE_HOLDER, value_copy(value_at(found[0], FORCE_HOLDER)));
+    if (!value_is_nil(token))
+        value_put(made, FORCE_TOKEN, value_copy(token));
     value_put(made, FORCE_HOLDERS, all);
     return made;
 }

@@ -33,9 +33,21 @@ local mode = try('hget', lock, 'mode')
 if type(mode) == 'table' then return mode end
 
 -- The lease of the holder field that holds; nil: it has no record, or is an owner's.
+local leases = {} -- by field
 local function lease_of(field)
-  local ref = field_of.is_ours(field) and field_of.ref_of(field)
-  return ref and lib.record.find(lock, ref) or nil
+  if leases[field] == nil then
+    local ref = field_of.is_ours(field) and field_of.ref_of(field)
+    leases[field] = ref and lib.record.find(lock, ref) or false
+  end
+  return leases[field] or nil
+end
+
+-- The fencing token of a writer or of the only holder: the lock's last one. At a node of a
+-- quorum a repair passes a counter that may be higher.
+local function token_of(field)
+  --quorum: local lease = lease_of(field)
+  --quorum: if lease then return lease.tokens[1] end
+  return call('get', counter) or ''
 end
 
 -- Publishes to the session of the holder at once: the session of its lease, or of its owner.
@@ -96,9 +108,7 @@ local function free_lock()
     return {asked_token == '' and 'free' or 'stale'}
   end
   if #holders ~= 1 or not field_of.is_holder(holders[1]) then return {'wrong-kind'} end
-  local token = call('get', counter) or ''
-  --quorum: local lease = lease_of(holders[1])
-  --quorum: token = lease and lease.tokens[1] or token -- a repair passes a higher counter
+  local token = token_of(holders[1])
   -- A Java client's grant has no token: the counter may have that of a grant before.
   local is_asked = field_of.is_ours(holders[1]) and token == asked_token
   if is_for_one and not is_asked then return {'stale'} end
@@ -134,10 +144,10 @@ local function free_reads()
 end
 
 -- Whether a writer of rlockd holds with this token; writers of Java clients have no token.
-local function is_current_writer(some, token)
+local function is_current_writer(some)
   for _, one in ipairs(some) do
     if readers.is_writer(one[1]) then
-      return field_of.is_ours(one[1]) and token == asked_token
+      return field_of.is_ours(one[1]) and token_of(one[1]) == asked_token
     end
   end
   return false
@@ -160,7 +170,7 @@ local function free_readers_and_writer()
   local token = call('get', counter) or ''
   if is_for_one then
     if mode == 'read' then return free_reads() end
-    if not is_current_writer(some, token) then return {'stale'} end
+    if not is_current_writer(some) then return {'stale'} end
   end
   local fields, is_all = readers.fields_of(lock)
   --quorum: local no = refuse(fields, is_all)

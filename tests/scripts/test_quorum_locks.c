@@ -202,14 +202,23 @@ static void force_unlock_leaves_a_newer_lease(void **state)
 }
 
 /* A repair gives a server a lease with a token below the counter. */
-static void force_unlock_goes_by_the_token_of_the_hold(void **state)
+static void look_and_force_unlock_go_by_the_token_of_the_hold(void **state)
 {
+    static const char *const kinds[] = {"lock", "write"};
+
     (void)state;
-    vote(.id = A, .token = 5);
-    command("SET " COUNTER " %s", node_token(9));
-    expect(lock_force(node_token(9)), "[stale]");
-    expect_node(lock_force(node_token(5)), "[unlocked, " A ":0, 5]");
-    expect(vote(.id = A, .token = 10), "[spent, forced*");
+    for (size_t i = 0; i < 2; i++) {
+        command("DEL " RECORD(A) " " COUNTER);
+        vote(.id = A, .token = 5, .kind = kinds[i]);
+        command("SET " COUNTER " %s", node_token(9));
+        expect_node(run(SCRIPT_LOOK,
+                        KEYS("jobs", COUNTER, QUEUE, WAITERS, "rlockd:deadlock:{jobs}"),
+                        ARGS("0", "1", "", "")),
+                    text("[*, 5, %s, 1, *", kinds[i]));
+        expect(lock_force(node_token(9)), "[stale]");
+        expect_node(lock_force(node_token(5)), "[unlocked, " A ":0*");
+        expect(vote(.id = A, .token = 10, .kind = kinds[i]), "[spent, forced*");
+    }
 }
 
 /* A counter that is far ahead of the clocks of the others would stop all votes. */
@@ -432,7 +441,7 @@ int main(void)
         NODE_TEST(hold_that_has_ended_is_a_missing_vote),
         NODE_TEST(spent_lease_says_why),
         NODE_TEST(force_unlock_leaves_a_newer_lease),
-        NODE_TEST(force_unlock_goes_by_the_token_of_the_hold),
+        NODE_TEST(look_and_force_unlock_go_by_the_token_of_the_hold),
         NODE_TEST(force_unlock_far_ahead_of_the_clock_is_refused),
         NODE_TEST(force_unlock_makes_a_counter_that_ends),
         NODE_TEST(waiter_is_registered_where_the_lock_is_busy),
