@@ -225,7 +225,8 @@ struct redis_value *quorum_make_split(int64_t pause_ms);
 void quorum_end_lost(struct quorum_call *call, size_t stride, size_t record, int64_t window_ms,
                      struct script_text attempt);
 /* The answer to lease_claim.lua or lease_watch.lua about a lease that no majority holds: a
- * lease that was lost is ended first (E1). `keys`: as above, without a counter. */
+ * lease that was lost is ended first (E1). `keys`: as above, without a counter. No answer where
+ * replies that are still to come decide whether it is the lease of another session. */
 void quorum_answer_unheld(struct quorum_call *call, const struct node_reply *replies,
                           const struct repair_keys *keys);
 /* The reply of acquire.lua that a lease has ended. It names no session. */

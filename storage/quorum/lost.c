@@ -116,10 +116,15 @@ void quorum_answer_unheld(struct quorum_call *call, const struct node_reply *rep
                           const struct repair_keys *keys)
 {
     size_t other = quorum_call_find(call, replies, NODE_OTHER, -1);
+    unsigned over = quorum_count(call, replies, NODE_ENDED) +
+                    quorum_count(call, replies, NODE_LAPSED);
     const char *reason = NULL;
 
-    if (other < call->calls->nodes) {
-        quorum_call_answer_reply(call, other);
+    /* No other session can have the lease where a majority says that it is over: the record of
+     * that session is what a vote has left. */
+    if (other < call->calls->nodes && over < quorum_majority(call->calls->nodes)) {
+        if (call->round.is_over)
+            quorum_call_answer_reply(call, other);
         return;
     }
     for (size_t i = 0; i < call->calls->nodes; i++) {

@@ -27,7 +27,7 @@ enum node_word {
     NODE_UNBOUND,    /* the lease is not noted in its session there, or the session is over */
     NODE_REFUSED,    /* a refusal that no vote overcomes: reused, wrong-kind, too-many */
     /* to a claim */
-    NODE_CLAIMED, /* ms that the hold has left */
+    NODE_CLAIMED, /* ms that the hold has left; of a visit: it ends by itself then */
     NODE_GONE,    /* no such hold; to a renewal, too */
     /* to a renewal or a look */
     NODE_RESTARTED, /* the hold is older than the node's process, and not confirmed since */
@@ -36,7 +36,8 @@ enum node_word {
     NODE_ENDED, /* of a session, too */
     NODE_FORCED,
     NODE_FREE,
-    NODE_OTHER, /* not this lease: another one holds */
+    NODE_OTHER, /* not this lease: another one holds; of a claim or a visit: this token is that
+                   of a lease of another session; of a renewal: the lease ends by itself */
     /* of a session */
     NODE_OPEN,   /* ms until its deadline */
     NODE_PASSED, /* its deadline has */

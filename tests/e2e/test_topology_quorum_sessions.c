@@ -543,6 +543,27 @@ static void test_a_lost_majority(struct world *w)
     expect_problem(session_put(a.fe, &s, "lost", token, NULL), 410, "lease-ended");
 }
 
+/* At a server that has not noted the loss, a request with the token in another session got a
+ * vote that was never withdrawn. */
+static void test_a_loss_beside_another_session(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front a = quorum_front(q, NULL);
+    struct session s = session_new(a.fe, "ttl_ms=60000"), other = session_new(a.fe, NULL);
+    const char *token = session_hold(a.fe, &s, "lost", NULL);
+    const char *id = reply_str(session_put(a.fe, &s, "lost", token, NULL), "lease_id");
+
+    wait_until(quorum_holds(q, "lost") == 3, SOON_MS);
+    for (int i = 0; i < 2; i++)
+        redis_ok(q->server[i], "DEL lost");
+    redis_ok(q->server[2], "EVAL %s 1 rlockd:lease:{lost}:%s %s %s",
+             "local record = string.gsub(redis.call('GET', KEYS[1]), ARGV[1]:gsub('-', '%%-'), "
+             "ARGV[2])\n"
+             "return redis.call('SET', KEYS[1], record, 'KEEPTTL')",
+             id, s.id, other.id);
+    expect_loss(kept(a.fe, &s), "lost", "expired");
+}
+
 /* --- more than a page --------------------------------------------------------------------- */
 
 static void test_many_leases(struct world *w)
@@ -586,6 +607,7 @@ static const struct e2e_test tests[] = {
     E2E_TEST(test_a_loss_is_told_once),
     E2E_TEST(test_a_token_of_a_loss_is_used_again),
     E2E_TEST(test_a_lost_majority),
+    E2E_TEST(test_a_loss_beside_another_session),
     E2E_TEST(test_many_leases),
 };
 
