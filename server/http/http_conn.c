@@ -65,6 +65,7 @@ void http_conn_end(struct http_conns *conns, struct http_conn *conn, int64_t now
     tls_conn_end(conn->tls);
     leave_address(conns, conn);
     http_conn_move(conns, conn, HTTP_CONN_LEAVING, now_ns);
+    conns->ends_left--;
 }
 
 void http_conn_cut_off(struct http_conns *conns, struct http_conn *conn, enum metric reason,
@@ -127,7 +128,7 @@ void http_conns_end_overdue(struct http_conns *conns, int64_t now_ns)
         if (limit_ns == 0)
             continue;
         DL_FOREACH_SAFE(conns->lists[state], conn, next) {
-            if (now_ns - conn->since_ns < limit_ns)
+            if (now_ns - conn->since_ns < limit_ns || conns->ends_left <= 0)
                 break;
             http_conn_cut_off(conns, conn, states[state].reason, now_ns);
         }

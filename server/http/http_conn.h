@@ -49,6 +49,7 @@ struct http_conns {
     struct http_conn *next_look; /* NULL: all were looked at in this round */
     int64_t round_ns, step_ns;   /* when the round began, and when it went on */
     int64_t relieved_ns;         /* when there was room, or room was made */
+    int ends_left;               /* how many connections the last sweep might have ended yet */
     struct addresses *addresses;
     struct metrics *metrics;
 };
@@ -67,10 +68,12 @@ void http_conn_end(struct http_conns *conns, struct http_conn *conn, int64_t now
 /* The same, and counts it. The client of an unread answer gets a reset. */
 void http_conn_cut_off(struct http_conns *conns, struct http_conn *conn, enum metric reason,
                        int64_t now_ns);
-/* Cuts off the connections that have been in their state for too long. */
+/* Cuts off connections that have been in their state for too long, at most `ends_left`. */
 void http_conns_end_overdue(struct http_conns *conns, int64_t now_ns);
 
-/* One sweep: ends what is overdue, looks at some of the connections, and makes room. */
+/* One sweep: ends what is overdue, looks at some of the connections, and makes room. It ends
+ * only a few connections, because libmicrohttpd closes them all in its next run; another sweep
+ * follows soon. */
 void http_crowd_sweep(struct http_conns *conns, int64_t now_ns);
 /* When to sweep next, in ns of clock_ns(): a new connection may bring this time forward. */
 int64_t http_crowd_next_sweep_ns(const struct http_conns *conns);

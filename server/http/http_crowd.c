@@ -18,6 +18,8 @@
 #define STEP_NS (10 * CLOCK_NS_PER_MS)
 /* Of one step: some 0.2 ms. */
 enum { LOOKS_PER_STEP = 256 };
+/* Of one sweep: libmicrohttpd and the kernel take some 20 µs to close a connection. */
+enum { ENDS_PER_SWEEP = 128 };
 
 /* When connections run short, a client gets so long to send its first byte, or to go on
  * reading, and so long to send its whole request; and less when there is no connection left. */
@@ -137,7 +139,8 @@ static void take_step(struct http_conns *conns, int64_t now_ns)
         conns->next_look = conns->all;
         conns->round_ns = now_ns;
     }
-    for (int i = 0; i < LOOKS_PER_STEP && conns->next_look != NULL; i++) {
+    for (int i = 0; i < LOOKS_PER_STEP && conns->next_look != NULL && conns->ends_left > 0;
+         i++) {
         struct http_conn *conn = conns->next_look;
         conns->next_look = conn->all_next;
         look(conns, conn, now_ns);
@@ -146,13 +149,18 @@ static void take_step(struct http_conns *conns, int64_t now_ns)
 
 /* --- room --------------------------------------------------------------------------------- */
 
+static bool has_to_go_on(const struct http_conns *conns)
+{
+    return excess(conns) > 0 && conns->ends_left > 0;
+}
+
 static void cut_off_slow_senders(struct http_conns *conns, enum http_conn_state state,
                                  int64_t grace_ns, int64_t now_ns)
 {
     struct http_conn *conn, *next;
 
     DL_FOREACH_SAFE(conns->lists[state], conn, next) {
-        if (excess(conns) == 0 || now_ns - conn->since_ns <= grace_ns)
+        if (!has_to_go_on(conns) || now_ns - conn->since_ns <= grace_ns)
             return;
         cut_off(conns, conn, now_ns);
     }
@@ -185,11 +193,11 @@ static int largest_address(const struct http_conns *conns)
  * for longest. */
 static void cut_off_idle(struct http_conns *conns, int64_t now_ns)
 {
-    for (int i = 0; i < IDLE_PASSES && excess(conns) > 0; i++) {
+    for (int i = 0; i < IDLE_PASSES && has_to_go_on(conns); i++) {
         int largest = largest_address(conns), smallest = largest - largest / 8;
         struct http_conn *conn, *next;
         DL_FOREACH_SAFE(conns->lists[HTTP_CONN_IDLE], conn, next) {
-            if (excess(conns) == 0)
+            if (!has_to_go_on(conns))
                 return;
             if (address_connections(conn->address) >= smallest)
                 cut_off(conns, conn, now_ns);
@@ -214,6 +222,7 @@ static void make_room(struct http_conns *conns, int64_t now_ns)
 
 void http_crowd_sweep(struct http_conns *conns, int64_t now_ns)
 {
+    conns->ends_left = ENDS_PER_SWEEP;
     http_conns_end_overdue(conns, now_ns);
     take_step(conns, now_ns);
     make_room(conns, now_ns);
@@ -221,7 +230,7 @@ void http_crowd_sweep(struct http_conns *conns, int64_t now_ns)
 
 int64_t http_crowd_next_sweep_ns(const struct http_conns *conns)
 {
-    if (conns->next_look != NULL)
+    if (conns->next_look != NULL || conns->ends_left <= 0)
         return conns->step_ns + STEP_NS;
     return conns->round_ns + (excess(conns) > 0 ? ROUND_CROWDED_NS : ROUND_NS);
 }
