@@ -44,10 +44,9 @@ static void reply_row(struct http_request *request, const struct page_row *row)
     http_reply_header(request, "X-Content-Type-Options", "nosniff");
     http_reply_header(request, "Referrer-Policy", "no-referrer");
     http_reply_header(request, "Cross-Origin-Opener-Policy", "same-origin");
-    if (is_known)
-        http_reply_static(request, 304, NULL, "", 0);
-    else
-        http_reply_static(request, 200, row->media_type, row->text, row->len);
+    /* Of an answer 304 only the headers are sent, with the length of the text. */
+    http_reply_static(request, is_known ? 304 : 200, is_known ? NULL : row->media_type,
+                      row->text, row->len);
 }
 
 static bool has_page(struct http_request *request)

@@ -10,6 +10,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "server/base/text.h"
 #include "server/base/token.h"
 #include "server/auth/auth.h"
 
@@ -146,8 +147,10 @@ bool auth_print_line(const char *name, char *error, size_t error_size)
     size_t len = strlen(name);
     const char *wrong = NULL;
 
-    if (len == 0 || len >= AUTH_CALLER_SIZE || strpbrk(name, " \t\r\n#") != NULL)
-        wrong = "the name must have 1 to 64 characters, without blanks and #";
+    if (len == 0 || len >= AUTH_CALLER_SIZE || strpbrk(name, " #") != NULL ||
+        !text_is_utf8(name, len) || text_has_control(name, len))
+        wrong = "the name must be UTF-8 of 1 to 64 bytes, without blanks, control characters "
+                "and #";
     else
         wrong = read_token(token);
     if (wrong != NULL) {

@@ -257,12 +257,14 @@ static bool read_query(const struct reading *reading)
 static bool is_json(const char *content_type)
 {
     static const char json[] = "application/json";
-    size_t len = sizeof(json) - 1;
 
     if (content_type == NULL)
         return true;
-    return strncasecmp(content_type, json, len) == 0 &&
-           (content_type[len] == '\0' || content_type[len] == ';' || content_type[len] == ' ');
+    if (strncasecmp(content_type, json, sizeof(json) - 1) != 0)
+        return false;
+    const char *rest = content_type + sizeof(json) - 1;
+    rest += strspn(rest, " \t");
+    return *rest == '\0' || *rest == ';';
 }
 
 /* Of ids or names: `add` takes each. */

@@ -411,6 +411,8 @@ static void test_weak_tokens_are_refused(struct world *w)
         "printf 'aaaaaaaaaaaaaaaaaaaa\\nbbbbbbbbbbbbbbbbbbbbb\\n' | \"$0\" --hash-token",
         "\"$0\" --hash-token < /dev/null",
         "printf 'aaaaaaaaaaaaaaaaaaaa' | \"$0\" --hash-token 'a b'",
+        "printf 'aaaaaaaaaaaaaaaaaaaa' | \"$0\" --hash-token \"$(printf 'a\\001b')\"",
+        "printf 'aaaaaaaaaaaaaaaaaaaa' | \"$0\" --hash-token \"$(printf 'a\\377')\"",
     };
 
     for (size_t i = 0; i < COUNT_OF(bad); i++) {

@@ -436,7 +436,8 @@ static void test_terraform(struct world *w)
 static void test_media_types(struct world *w)
 {
     static const char *const wrong[] = {"text/plain", "application/x-www-form-urlencoded",
-                                        "application/jsonx", "application/merge-patch+json"};
+                                        "application/jsonx", "application/merge-patch+json",
+                                        "application/json <b>"};
 
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         struct reply *r = HTTP(w->a, .method = "PUT", .path = "/v1/locks/media",

@@ -319,6 +319,8 @@ static void test_lists_in_several_lines(struct world *w)
         "Prefer: respond-async\r\nPrefer: wait=7\r\n",
         "Prefer: wait=7\r\nX-Between: a\r\nprefer: wait=9\r\n",
         "Prefer:\r\nPrefer: \t\r\nPREFER: wait=7 \t\r\nPrefer:\r\n",
+        /* RFC 7240 */
+        "Prefer: x=\"a\\\", wait=1, wait=2\", waiting=3, wait=4x, wait, Wait = \"7\"; y=8\r\n",
     };
     char *many = calloc(MANY, sizeof("Prefer: p-000\r\n"));
     size_t len = 0;

@@ -53,6 +53,7 @@ static void test_known_files_are_not_sent_again(struct world *w)
     r = page_get(w->a, "/page/page.css", header, NULL);
     expect_status(r, 304);
     assert_int_equal(strlen(r->text), 0);
+    assert_null(strstr(r->head, "Content-Length: 0"));
     expect_status(page_get(w->a, "/page/page.css", header, "If-None-Match: \"another\""), 304);
     assert_true(front_metric(w->a, "rlockd_requests_total", "status=\"304\"") > 0);
     expect_status(page_get(w->a, "/page/page.js", header, NULL), 200);
