@@ -281,7 +281,7 @@ static void test_waiters_are_given_back(struct world *w)
     call_hang_up(waiting[1]);
     expect_none_waits(fe, "ended");
     /* Their time is over, some seconds after a page of metrics has shown them. */
-    expect_limit(fe, "ended", waiting, "wait_ms=6000");
+    expect_limit(fe, "ended", waiting, text(w, "wait_ms=%d", 3000 + (int)patience_ms(3000)));
     expect_problem(call_await(waiting[0], 6000 + SOON_MS), 423, "locked");
     expect_problem(call_await(waiting[1], SOON_MS), 423, "locked");
     expect_none_waits(fe, "ended");

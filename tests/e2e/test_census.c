@@ -147,9 +147,9 @@ static void test_one_of_many_reads_is_listed(struct world *w)
 
 static void test_counts(struct world *w)
 {
-    expect_status(lock_put(w->a, "census/r", token_new(w), "kind=read"), 201);
-    expect_status(lock_put(w->a, "census/f", token_new(w), "kind=fair"), 201);
-    expect_status(http(w->a, "POST", "/v1/sessions", NULL), 201);
+    expect_status(lock_put(w->a, "census/r", token_new(w), "kind=read&ttl_ms=600000"), 201);
+    expect_status(lock_put(w->a, "census/f", token_new(w), "kind=fair&ttl_ms=600000"), 201);
+    expect_status(http(w->a, "POST", "/v1/sessions?ttl_ms=600000", NULL), 201);
     wait_until(front_metric(w->b, "rlockd_locks", "kind=\"read\"") == 1 &&
                    front_metric(w->b, "rlockd_locks", "kind=\"fair\"") == 1 &&
                    front_metric(w->b, "rlockd_sessions", NULL) >= 1,
@@ -157,7 +157,7 @@ static void test_counts(struct world *w)
     assert_true(front_metric(w->a, "rlockd_locks", "kind=\"write\"") >= 0);
     /* The first reader's hold is the longest one, not the last. */
     wait_until(held(w->b, "census/r"), SOON_MS);
-    expect_status(lock_put(w->a, "census/r", token_new(w), "kind=read"), 201);
+    expect_status(lock_put(w->a, "census/r", token_new(w), "kind=read&ttl_ms=600000"), 201);
     assert_non_null(held(w->b, "census/r"));
 }
 

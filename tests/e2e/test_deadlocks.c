@@ -23,7 +23,7 @@ static struct call *park(struct front *fe, const struct session *s, const char *
 {
     int before = waiter_count(fe, lock);
     struct call *call = session_call_put(fe, s, lock, token_new(fe->world),
-                                         text(fe->world, "wait_ms=30000&%s", query));
+                                         text(fe->world, "wait_ms=50000&%s", query));
 
     wait_until(waiter_count(fe, lock) > before, 5000);
     return call;
@@ -94,7 +94,8 @@ static void test_the_youngest_is_refused(struct world *w)
 static void test_a_deadlock_is_told(struct world *w)
 {
     double before = deadlocks(w);
-    struct session s = session_new(w->a, NULL), t = session_new(w->b, NULL);
+    struct session s = session_new(w->a, "ttl_ms=600000"); /* no keep-alive */
+    struct session t = session_new(w->b, "ttl_ms=600000");
 
     session_hold(w->a, &s, "told/one", NULL);
     session_hold(w->b, &t, "told/two", NULL);

@@ -334,7 +334,7 @@ static void test_a_grant_to_nobody_is_undone(struct world *w)
 static void test_sessions(struct world *w)
 {
     const char *session = token_new(w), *watched = token_new(w), *timed = token_new(w);
-    const char *id = session_open(w->a, session, "ttl_ms=30000");
+    const char *id = session_open(w->a, session, "ttl_ms=600000");
     struct reply *r;
     struct call *call;
 

@@ -252,15 +252,15 @@ static void test_a_thousand_readers(struct world *w)
     redis_ok(w->redis, "SLOWLOG RESET");
     for (int i = 0; i < READERS; i++) {
         tokens[i] = token_new(w);
-        r = rw_put(i % 2 ? w->a : w->b, "rww-many", tokens[i], "read&ttl_ms=60000");
+        r = rw_put(i % 2 ? w->a : w->b, "rww-many", tokens[i], "read&ttl_ms=600000");
         expect_status(r, 201);
         slowest = seconds_of(r) > slowest ? seconds_of(r) : slowest;
     }
     json_int_t fence = reply_int(r, "fencing_token");
     for (int i = 0; i < 20; i++) {
         expect_status(rw_put(w->a, "rww-many", token_new(w), "write"), 423);
-        expect_status(lock_renew(w->a, "rww-many", tokens[i], "ttl_ms=90000"), 200);
-        expect_status(lock_renew(w->a, "rww-many", tokens[i], "ttl_ms=30000"), 200);
+        expect_status(lock_renew(w->a, "rww-many", tokens[i], "ttl_ms=900000"), 200);
+        expect_status(lock_renew(w->a, "rww-many", tokens[i], "ttl_ms=300000"), 200);
         expect_status(rw_put(w->a, "rww-many", tokens[i], "read"), 200);
         expect_int(lock_look(w->b, "rww-many"), "holder_count", READERS);
         expect_status(http(w->a, "GET",

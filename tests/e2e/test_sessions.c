@@ -209,7 +209,7 @@ static void test_pages_while_scores_change(struct world *w)
     int rounds = 0;
 
     for (int i = 0; i < SESSIONS; i++) {
-        session_new(w->a, text(w, "name=scored-%d", i));
+        session_new(w->a, text(w, "ttl_ms=600000&name=scored-%d", i));
         nap_ms(2);
     }
     do {
@@ -242,7 +242,7 @@ static void test_a_restart_between_two_pages(struct world *w)
     size_t i;
 
     for (int session = 0; session < SESSIONS; session++)
-        session_new(fe, "ttl_ms=60000");
+        session_new(fe, "ttl_ms=3600000");
     do {
         struct reply *r = http(
             fe, "GET", text(w, "/v1/sessions?limit=60&cursor=%s", url_encode(w, cursor)), NULL);

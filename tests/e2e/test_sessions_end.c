@@ -151,7 +151,7 @@ static void test_many_leases_are_all_released(struct world *w)
     assert_in_range(r->done_ms - r->sent_ms, 0, allowed_ms(AT_ONCE_MS));
     assert_string_equal(hashes(w, "many/", MANY), "0");
     expect_int(session_end(w->a, &s), "released", reply_int(r, "released"));
-    s = session_new(w->a, text(w, "ttl_ms=%d", 1500 + (int)patience_ms(1500)));
+    s = session_new(w->a, text(w, "ttl_ms=%d", (int)patience_ms(4000) - 1000));
     hold_many(w, &s, "quiet/");
     r = keep_alive(w->a, &s, NULL);
     int64_t left_ms = reply_int(r, "remaining_ms");

@@ -168,7 +168,7 @@ static void disturb_at_once(struct world *w, const struct kind *kind, const stru
 static void test_each_kind_is_quiet_after_events(struct world *w)
 {
     struct slow slow = slow_start(w);
-    struct session s = session_new(w->a, "ttl_ms=60000");
+    struct session s = session_new(w->a, "ttl_ms=600000");
 
     for (size_t i = 0; i < KINDS; i++) {
         const struct kind *kind = &kinds[i];
@@ -206,7 +206,7 @@ static void test_waiters_are_quiet_after_the_trouble_of_others(struct world *w)
 {
     enum { CALLS = 6, ROUNDS = 80 };
     struct slow slow = slow_start(w);
-    struct session s = session_new(w->a, "ttl_ms=60000");
+    struct session s = session_new(w->a, "ttl_ms=600000");
     struct call *calls[CALLS];
 
     redis_ok(w->redis, "DEL read");

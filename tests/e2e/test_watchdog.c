@@ -264,7 +264,7 @@ static void test_a_lock_that_became_something_else(struct world *w)
 /* Whatever an operator puts in place of one's keys. */
 static void test_one_that_cannot_be_tended(struct world *w)
 {
-    struct session odd = session_new(w->a, "ttl_ms=1000");
+    struct session odd = session_new(w->a, ttl_of(w, 1000));
     struct session s = session_new(w->a, "ttl_ms=30000");
 
     session_hold(w->a, &odd, "odd/lost", NULL);
@@ -272,7 +272,8 @@ static void test_one_that_cannot_be_tended(struct world *w)
     redis_ok(w->redis, "SET rlockd:session:{%s} x PX 60000", odd.id);
     redis_ok(w->redis, "ZADD rlockd:session-due:{%s} 1 nonsense", s.id);
     redis_ok(w->redis, "HSET rlockd:session-leases:{%s} nonsense nonsense", s.id);
-    stays_true(redis_has(w->redis, "odd/kept"), 2000); /* beyond the end of the other one */
+    /* Beyond the end of the other one. */
+    stays_true(redis_has(w->redis, "odd/kept"), patience_ms(1000) + 1000);
     expect_alive(keep_alive(w->b, &s, NULL), 1);
     wait_until(redis_int(w->redis, "ZCARD rlockd:session-due:{%s}", s.id) == 2, 2000);
 }
