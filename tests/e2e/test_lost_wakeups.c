@@ -125,8 +125,9 @@ static void test_deaf_subscription_is_replaced(struct world *w)
     call = park(w, &slow, "deaf", "wait_ms=50000");
     settle(&slow);
     connects = front_metric(slow.fe, "rlockd_redis_connects_total", NULL);
+    size_t lost = proxy_dropped_len(slow.proxy);
     proxy_set(slow.proxy, PROXY_DEAF);
-    nap_ms(1500);
+    wait_until(proxy_dropped_len(slow.proxy) > lost, 5000); /* a heartbeat's answer */
     proxy_set(slow.proxy, PROXY_PASS);
     wait_until(front_metric(slow.fe, "rlockd_redis_connects_total", NULL) > connects, 6000);
     assert_false(call_done(call));

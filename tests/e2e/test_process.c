@@ -24,6 +24,21 @@ static bool file_is_dev_null(struct world *w, int pid, int fd)
     return len > 0 && strcmp(target, "/dev/null") == 0;
 }
 
+/* A worker subscribes after the start: a signal before it is status 1. */
+static bool has_subscriber(const char *redis_socket)
+{
+    redisContext *db = redisConnectUnix(redis_socket);
+    bool is_open = db != NULL && db->err == 0;
+    redisReply *channels = is_open ? redisCommand(db, "PUBSUB CHANNELS") : NULL;
+    bool has_one = channels != NULL && channels->elements > 0;
+
+    if (channels != NULL)
+        freeReplyObject(channels);
+    if (db != NULL)
+        redisFree(db);
+    return has_one;
+}
+
 /* The first files that are opened must not become standard error. */
 static void test_closed_descriptors(struct world *w)
 {
@@ -39,7 +54,7 @@ static void test_closed_descriptors(struct world *w)
     wait_until(stat(log, &info) == 0 && info.st_size > 0, SOON_MS);
     for (int fd = 0; fd <= 2; fd++)
         wait_until(file_is_dev_null(w, child_pid(child), fd), SOON_MS);
-    nap_ms((int)patience_ms(200)); /* a signal before the embedded Redis answers is status 1 */
+    wait_until(has_subscriber(text(w, "%s/data/redis.sock", w->dir)), SOON_MS);
     assert_int_equal(stat(lock, &info), 0);
     assert_int_equal(info.st_size, 0);
     child_signal(child, SIGTERM);

@@ -117,7 +117,8 @@ static void test_silence_behind_a_forgotten_script(struct world *w)
     size_t sent;
 
     proxy_settle(far.proxy);
-    proxy_set(far.proxy, PROXY_DELAY);
+    /* With TLS nobody can tell which answer says that. */
+    proxy_set(far.proxy, redis_is_tls() ? PROXY_DELAY : PROXY_HOLD);
     redis_ok(w->redis, "SCRIPT FLUSH");
     sent = proxy_commands_len(far.proxy);
     call = call_put(far.fe, "forgotten", token_new(w), "ttl_ms=600000");

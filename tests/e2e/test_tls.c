@@ -220,17 +220,26 @@ static void test_hang_ups_are_seen(struct world *w)
     assert_non_null(strstr(child_stdout(waiter), "held"));
 }
 
+/* The client in goodbye.py goes on when there is a file of this name. */
+static void tell(struct world *w, const char *name)
+{
+    FILE *file = fopen(text(w, "%s/%s", w->dir, name), "we");
+
+    assert_non_null(file);
+    fclose(file);
+}
+
 /* A client that ends TLS, and leaves the TCP connection open. */
 static void test_goodbyes_are_seen(struct world *w)
 {
     static const char script[] =
-        "import socket,ssl,sys,time\n"
+        "import os,socket,ssl,sys,time\n"
         "c=ssl.create_default_context(cafile='ca.pem')\n"
         "c.maximum_version=ssl.TLSVersion[sys.argv[2]]\n"
         "s=c.wrap_socket(socket.create_connection(('127.0.0.1',int(sys.argv[1]))),\n"
         "                server_hostname='127.0.0.1')\n"
         "s.sendall(b'POST /v1/locks/tls-bye?wait_ms=50000 HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n')\n"
-        "time.sleep(1)\n"
+        "while not os.path.exists(sys.argv[3]): time.sleep(0.05)\n"
         "s.settimeout(0.1)\n"
         "if sys.argv[3]=='next': s.sendall(b'GET /livez HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n')\n"
         "else:\n"
@@ -245,13 +254,15 @@ static void test_goodbyes_are_seen(struct world *w)
     assert_non_null(file);
     fputs(script, file);
     fclose(file);
-    expect_status(lock_put(w->a, "tls-bye", token_new(w), "ttl_ms=60000"), 201);
+    expect_status(lock_put(w->a, "tls-bye", token_new(w), "ttl_ms=600000"), 201);
     for (size_t i = 0; i < COUNT_OF(versions); i++) {
-        const char *command = text(w, "cd %s && exec python3 goodbye.py %s %s bye", w->dir,
-                                   port, versions[i]);
+        const char *bye = text(w, "bye-%zu", i);
+        const char *command = text(w, "cd %s && exec python3 goodbye.py %s %s %s", w->dir, port,
+                                   versions[i], bye);
         const char *const argv[] = {"/bin/sh", "-c", command, NULL};
         struct child *client = child_start(w, "python3", argv, NULL);
         wait_until(waiter_count(w->a, "tls-bye") == 1, SOON_MS);
+        tell(w, bye);
         wait_until(waiter_count(w->a, "tls-bye") == 0, SOON_MS);
         child_signal(client, SIGKILL);
     }
@@ -261,6 +272,7 @@ static void test_goodbyes_are_seen(struct world *w)
     const char *const argv[] = {"/bin/sh", "-c", command, NULL};
     struct child *client = child_start(w, "python3", argv, NULL);
     wait_until(waiter_count(w->a, "tls-bye") == 1, SOON_MS);
+    tell(w, "next");
     stays_true(waiter_count(w->a, "tls-bye") == 1, 1500);
     child_signal(client, SIGKILL);
     wait_until(waiter_count(w->a, "tls-bye") == 0, SOON_MS);

@@ -72,7 +72,7 @@ static int chain(struct front *waits, struct front *releases, const struct kind 
         struct call *call = take(waits, kind, next);
 
         wait_until(is_listed(w, kind), 5000);
-        nap_ms(30); /* its subscription is there, too */
+        nap_ms((int)patience_ms(30)); /* its subscription is there, too */
         give(releases, kind, holder);
         expect_status(call_await(call, 5000), 201);
         holder = next;
@@ -126,7 +126,7 @@ static void test_a_wait_to_read_or_for_two_locks_costs_two_scripts(struct world 
             wait_until(redis_int(w->redis, "ZCARD rlockd:waiters:{%s}", lock) == 1 ||
                            redis_int(w->redis, "ZCARD rlockd:waiters:%s", lock) == 1,
                        5000);
-            nap_ms(30); /* its subscription is there, too */
+            nap_ms((int)patience_ms(30)); /* its subscription is there, too */
             expect_status(lock_release(w->b, lock, holder), 200);
             expect_status(call_await(call, 5000), 201);
             int of_turn = scripts_about(w->redis, lock);
