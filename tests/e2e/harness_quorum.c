@@ -104,6 +104,14 @@ struct reply *quorum_ask(struct front *fe, const char *method, const char *path,
     return r;
 }
 
+void quorum_hold(struct front *fe, const char *lock, const char *query)
+{
+    struct world *w = fe->world;
+    struct reply *r = quorum_ask(fe, "PUT", lock_path(w, lock, query), token_new(w));
+
+    expect_true(r, r->status == 201 || r->status == 200);
+}
+
 int quorum_holds(const struct quorum *q, const char *key)
 {
     int count = 0;

@@ -34,6 +34,8 @@ bool quorum_all_up(struct front *fe);
 /* Asks again while the outcome is unknown since a server was late by a second. */
 struct reply *quorum_ask(struct front *fe, const char *method, const char *path,
                          const char *token);
+/* A fresh token gets the lock, asked for in that way; `query` as "?ttl_ms=60000" or "". */
+void quorum_hold(struct front *fe, const char *lock, const char *query);
 /* At how many of the servers that answer the key is. */
 int quorum_holds(const struct quorum *q, const char *key);
 /* Without its data, as another process, which is in quarantine then. */

@@ -13,6 +13,7 @@ enum {
     NAME_LEN = 500,
     READERS = 300,
     TIMES_MAX = 3,
+    TURN_MS = 2000, /* a listing that has waited longer for its turn is refused */
     DESCRIPTIONS = 20,
     LOOKS = 100,
     LOOKS_MS = 20000,
@@ -61,6 +62,14 @@ static long peak_kib(const struct front *fe, int ms)
     return peak;
 }
 
+/* A front end that is busy with a crowd may take Redis for silent, and answer 503 for once. */
+static void expect_served(struct front *fe, const char *lock)
+{
+    const char *token = token_new(fe->world);
+
+    wait_until(lock_put(fe, lock, token, NULL)->status / 100 == 2, SOON_MS);
+}
+
 static void hold_many(struct world *w)
 {
     char name[NAME_LEN + 1];
@@ -94,7 +103,7 @@ static void test_listings_that_nobody_reads(struct world *w)
     peak = peak > peak_kib(fe, 2000) ? peak : peak_kib(fe, 100);
     check_growth("listings that nobody reads", before, peak);
     assert_true(front_metric(fe, "rlockd_refused_large_answers_total", NULL) > READERS / 2);
-    expect_status(lock_put(fe, "bystander", token_new(w), NULL), 201);
+    expect_served(fe, "bystander");
     for (int i = 0; i < READERS; i++)
         raw_reset(readers[i]);
     wait_until(http(fe, "GET", "/v1/locks?limit=1000", NULL)->status == 200, SOON_MS);
@@ -118,9 +127,7 @@ static void test_descriptions_that_nobody_reads(struct world *w)
     }
     peak = peak_kib(fe, 1000);
     check_growth("descriptions that nobody reads", before, peak);
-    /* A front end that is busy with all that may take Redis for silent, and answer 503. */
-    const char *token = token_new(w);
-    wait_until(lock_put(fe, "read-nothing", token, NULL)->status / 100 == 2, SOON_MS);
+    expect_served(fe, "read-nothing");
     for (int i = 0; i < READERS; i++)
         raw_reset(readers[i]);
 }
@@ -130,7 +137,6 @@ static void test_descriptions_that_nobody_reads(struct world *w)
  * that it is refused, too. */
 static void test_refused_listing(struct world *w)
 {
-    enum { WAIT_MS = 2000 };
     struct call *calls[40];
     int refused = 0;
 
@@ -148,7 +154,7 @@ static void test_refused_listing(struct world *w)
             refused++;
         }
     }
-    assert_in_range(refused, 1, COUNT_OF(calls) - (now_ms() - from_ms < WAIT_MS ? 4 : 1));
+    assert_in_range(refused, 1, COUNT_OF(calls) - (now_ms() - from_ms < TURN_MS ? 4 : 1));
     expect_status(http(w->a, "GET", "/v1/locks?limit=1000", NULL), 200);
 }
 
@@ -177,8 +183,13 @@ static void test_listings_of_two_callers(struct world *w)
     for (int i = 0; i < CROWD; i++)
         crowd[i] = list_as(fe, CROWD_TOKEN, "many/");
     for (int round = 0; round < ROUNDS; round++) {
-        struct call *other = list_as(fe, OTHER_TOKEN, "own");
-        expect_status(call_await(other, SOON_MS), 200);
+        struct reply *other;
+        int times = 0;
+        do /* again, if its turn came late, for the machine stood still */
+            other = call_await(list_as(fe, OTHER_TOKEN, "own"), SOON_MS);
+        while (other->status == 429 && other->done_ms - other->sent_ms >= TURN_MS &&
+               ++times < TIMES_MAX);
+        expect_status(other, 200);
         for (int i = 0; i < CROWD; i++) {
             if (!call_done(crowd[i]))
                 continue;
@@ -231,7 +242,7 @@ static void test_looks_at_a_large_session(struct world *w)
                         .path = text(w, "/v1/sessions/%s?limit=1000", s.id));
     long peak = peak_kib(fe, 3000);
     check_growth("looks at a session with 1,000 leases", before, peak);
-    expect_status(lock_put(fe, "beside-looks", token_new(w), NULL), 201);
+    expect_served(fe, "beside-looks");
     for (size_t i = 0; i < COUNT_OF(calls); i++) {
         struct reply *r = call_await(calls[i], LOOKS_MS);
         answered += r->status == 200;
@@ -239,7 +250,9 @@ static void test_looks_at_a_large_session(struct world *w)
             expect_problem(r, 503, "redis-unavailable");
     }
     assert_true(answered > 0);
-    struct reply *r = http(fe, "GET", text(w, "/v1/sessions/%s?limit=1000", s.id), NULL);
+    const char *path = text(w, "/v1/sessions/%s?limit=1000", s.id);
+    struct reply *r;
+    wait_until((r = http(fe, "GET", path, NULL))->status == 200, SOON_MS);
     assert_int_equal(json_array_size(json_object_get(r->json, "leases")), LOCKS);
     expect_status(session_end(fe, &s), 200);
 }

@@ -116,9 +116,12 @@ static void test_metrics_are_made_once_a_second(struct world *w)
             FAIL("no other page after %d", same);
         second = page_made(w);
     }
-    second = page_made(w);
-    for (first = second, same = 0; second == first; same++)
+    /* Again, if the machine stood still while a page was good. */
+    for (int times = 0; times < 5 && (times == 0 || same <= 1); times++) {
         second = page_made(w);
+        for (first = second, same = 0; second == first; same++)
+            second = page_made(w);
+    }
     assert_true(same > 1);
     assert_true(second - first > 0.5);
 }

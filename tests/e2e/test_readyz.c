@@ -148,26 +148,39 @@ static void test_full_disk(struct world *w)
     expect_status(lock_release(fe, "full-too", late), 200);
 }
 
+/* The first write ends Redis; then Redis comes back. Returns the answer to a grant. */
+static struct reply *put_that_ends_redis(struct front *fe, struct redis *redis,
+                                         const char *lock, const char *token)
+{
+    redis_ok(redis, "CONFIG SET appendfsync always");
+    limit_files(redis, 1);
+    struct reply *r = lock_put(fe, lock, token, "ttl_ms=600000");
+    assert_int_equal(child_wait(redis->child, SOON_MS), 1);
+    wait_until(!front_ready(fe), SOON_MS);
+    signal(SIGXFSZ, SIG_IGN);
+    redis_return(redis);
+    signal(SIGXFSZ, SIG_DFL);
+    wait_until(front_ready(fe), SOON_MS);
+    return r;
+}
+
 /* With `appendfsync always` Redis ends at once: the outcome is unknown, and the same request
  * finds it out when Redis is back. */
 static void test_full_disk_that_ends_redis(struct world *w)
 {
+    enum { TRIES = 5 };
     skip_on_masters(w);
     struct redis *redis = start_redis(w);
     struct front *fe = front_start(w, "--redis", redis->url, NULL);
     const char *holder = token_new(w), *late = token_new(w);
-    struct reply *r;
 
-    redis_ok(redis, "CONFIG SET appendfsync always");
     expect_status(lock_put(fe, "ends", holder, "ttl_ms=600000"), 201);
-    limit_files(redis, 1);
-    r = lock_put(fe, "ends-too", late, "ttl_ms=600000");
+    struct reply *r = put_that_ends_redis(fe, redis, "ends-too", late);
+    /* A write of the front end's own may have ended Redis before the request came. */
+    for (int i = 1; i < TRIES && is_text(reply_str(r, "outcome"), "not-executed"); i++)
+        r = put_that_ends_redis(fe, redis, "ends-too", late);
     expect_problem(r, 503, "redis-unavailable");
     expect_str(r, "outcome", "unknown");
-    assert_int_equal(child_wait(redis->child, SOON_MS), 1);
-    wait_until(!front_ready(fe), SOON_MS);
-    redis_return(redis);
-    wait_until(front_ready(fe), SOON_MS);
     expect_status(lock_put(fe, "ends", token_new(w), NULL), 423);
     expect_status(lock_put(fe, "ends-too", late, "ttl_ms=600000"), 201);
     expect_status(lock_release(fe, "ends", holder), 200);
