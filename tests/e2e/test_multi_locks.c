@@ -58,7 +58,7 @@ static void test_or_none(struct world *w)
     r = multi_put(w->b, NULL, token_new(w), "none/a none/b", ", \"wait_ms\": 300");
     expect_problem(r, 423, "locked");
     expect_free(w, "none/a");
-    assert_int_equal(waiter_count(w->a, "none/b"), 0);
+    wait_until(waiter_count(w->a, "none/b") == 0, 1000);
     expect_status(http(w->a, "POST", "/v1/locks/none%2Fb/force-unlock", NULL), 200);
     stays_true(!redis_has(w->redis, "none/a") && !redis_has(w->redis, "none/b"), 200);
 }

