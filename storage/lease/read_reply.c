@@ -60,7 +60,7 @@ static void read_holds(struct lease_reading *reading, const struct redis_value *
 
 static int64_t ms_left(const struct reader *reader, int64_t ms)
 {
-    return store_ms_left(reader->store, ms, reader->from->sent_ns);
+    return store_ms_left(ms, reader->from->sent_ns);
 }
 
 static void read_hold(const struct reader *reader)

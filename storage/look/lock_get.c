@@ -85,7 +85,7 @@ static void read_lease(struct lock_view *view, const struct redis_value *state_r
 }
 
 static void read_holder(struct lock_holder *holder, const struct redis_value *reply, size_t at,
-                        const struct look *look, int64_t sent_ns)
+                        int64_t sent_ns)
 {
     char watchdog[4];
 
@@ -107,8 +107,7 @@ static void read_holder(struct lock_holder *holder, const struct redis_value *re
     holder->fencing_token = value_integer(
         value_at(reply, at + LOOK_REPLY_HOLDER_FENCING_TOKEN));
     holder->remaining_ms = store_ms_left(
-        look->store, value_integer(value_at(reply, at + LOOK_REPLY_HOLDER_REMAINING_MS)),
-        sent_ns);
+        value_integer(value_at(reply, at + LOOK_REPLY_HOLDER_REMAINING_MS)), sent_ns);
 }
 
 static void read_holders(struct look *look, const struct redis_value *reply, int64_t sent_ns)
@@ -118,7 +117,7 @@ static void read_holders(struct look *look, const struct redis_value *reply, int
     look->view.holders = look->holders;
     look->view.holders_shown = count < look->holders_max ? count : look->holders_max;
     for (size_t i = 0; i < look->view.holders_shown; i++)
-        read_holder(&look->holders[i], reply, i * LOOK_REPLY_HOLDER_VALUES, look, sent_ns);
+        read_holder(&look->holders[i], reply, i * LOOK_REPLY_HOLDER_VALUES, sent_ns);
 }
 
 /* A quorum has four numbers more. */
@@ -137,8 +136,8 @@ static void read_view(struct look *look, const struct redis_result *result)
     struct lock_view *view = &look->view;
     const struct redis_value *reply = result->reply;
 
-    view->remaining_ms = store_ms_left(
-        look->store, value_integer(value_at(reply, LOOK_REPLY_REMAINING_MS)), result->sent_ns);
+    view->remaining_ms = store_ms_left(value_integer(value_at(reply, LOOK_REPLY_REMAINING_MS)),
+                                       result->sent_ns);
     view->fencing_token = value_integer(value_at(reply, LOOK_REPLY_FENCING_TOKEN));
     lock_copy_text(value_at(reply, LOOK_REPLY_KIND), view->kind, sizeof(view->kind));
     view->holder_count = (size_t)value_integer(value_at(reply, LOOK_REPLY_HOLDER_COUNT));

@@ -27,8 +27,8 @@ static void dash(const char *hex, char lease_id[LEASE_ID_SIZE])
              hex + 16, hex + 20);
 }
 
-static void read_permit(const struct get_call *call, const struct redis_result *result,
-                        const struct redis_value *list, size_t at, struct permit_view *permit)
+static void read_permit(const struct redis_result *result, const struct redis_value *list,
+                        size_t at, struct permit_view *permit)
 {
     struct lease_record record;
     size_t len;
@@ -37,7 +37,7 @@ static void read_permit(const struct get_call *call, const struct redis_result *
 
     lock_copy_text(value_at(list, at + PERMIT_LOOK_REPLY_PERMIT_PERMIT_ID), permit->permit_id,
                    sizeof(permit->permit_id));
-    permit->remaining_ms = store_ms_left(call->store, remaining_ms, result->sent_ns);
+    permit->remaining_ms = store_ms_left(remaining_ms, result->sent_ns);
     const char *text = value_text(value_at(list, at + PERMIT_LOOK_REPLY_PERMIT_RECORD), &len);
     if (len == 0 || strlen(permit->permit_id) != PERMIT_ID_SIZE - 1)
         return; /* no permit of rlockd */
@@ -55,8 +55,7 @@ static const struct reply_word reply_words[] = {
     {"wrong-kind", COUNTER_WRONG_KIND, METRIC_COUNT},
 };
 
-static void read_view(const struct get_call *call, const struct redis_result *result,
-                      struct permits_view *view)
+static void read_view(const struct redis_result *result, struct permits_view *view)
 {
     const struct redis_value *list = value_at(result->reply, PERMIT_LOOK_REPLY_LOOKED_PERMITS);
 
@@ -77,7 +76,7 @@ static void read_view(const struct get_call *call, const struct redis_result *re
     if (view->shown > PERMITS_SHOWN)
         view->shown = PERMITS_SHOWN;
     for (size_t i = 0; i < view->shown; i++)
-        read_permit(call, result, list, i * PERMIT_LOOK_REPLY_PERMIT_VALUES, &view->permits[i]);
+        read_permit(result, list, i * PERMIT_LOOK_REPLY_PERMIT_VALUES, &view->permits[i]);
 }
 
 static struct store_call *fill_call(struct get_call *get, size_t max)
@@ -101,7 +100,7 @@ static void on_reply(void *arg, const struct redis_result *result)
     if (view.failure == CALL_WRONG_TYPE)
         view.outcome = COUNTER_WRONG_KIND;
     else if (view.failure == CALL_DONE)
-        read_view(call, result, &view);
+        read_view(result, &view);
     if (view.outcome == COUNTER_SHOWN && call->asked < call->max &&
         view.held_count > (int64_t)call->asked) {
         call_send_in_turn(fill_call(call, call->max), on_reply, call);

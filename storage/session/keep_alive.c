@@ -184,7 +184,7 @@ static void read_held(struct look_call *call, size_t i, const struct redis_resul
     size_t len;
 
     read_tokens(value_at(result->reply, LEASE_CLAIM_REPLY_HELD_TOKEN), found->tokens);
-    found->remaining_ms = store_ms_left(call->store, left_ms, result->sent_ns);
+    found->remaining_ms = store_ms_left(left_ms, result->sent_ns);
     const char *text = value_text(value_at(result->reply, LEASE_CLAIM_REPLY_HELD_RECORD), &len);
     lease_record_parse(&found->record, text, len);
     found->is_held = true;

@@ -77,7 +77,6 @@ static void on_opened(void *arg, const struct redis_result *result)
     session_read_outcome(view, result);
     if (view->outcome == SESSION_OPENED || view->outcome == SESSION_OPEN)
         view->remaining_ms = store_ms_left(
-            call->store,
             value_integer(value_at(result->reply, SESSION_OPEN_REPLY_OPEN_REMAINING_MS)),
             result->sent_ns);
     finish_open(call);

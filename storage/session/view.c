@@ -79,7 +79,7 @@ void session_look_show(struct look_call *call)
     for (size_t i = 0; i < call->count; i++)
         if (call->found[i].is_held || call->found[i].is_unknown)
             show_lease(call, i, &leases[view->lease_count++]);
-    view->remaining_ms = store_ms_left(call->store, call->remaining_ms, call->sent_ns);
+    view->remaining_ms = store_ms_left(call->remaining_ms, call->sent_ns);
     view->leases = leases;
     view->losses = call->losses.views;
     view->loss_count = call->losses.count;

@@ -166,9 +166,9 @@ int64_t watchdog_period_ms(const struct config *config)
     return config->watchdog_timeout_ms / 3;
 }
 
-int64_t store_ms_left(const struct store *store, int64_t ms, int64_t sent_ns)
+int64_t store_ms_left(int64_t ms, int64_t sent_ns)
 {
-    int64_t passed_ns = loop_now_ns(store->options.loop) - sent_ns;
+    int64_t passed_ns = clock_ns() - sent_ns;
 
     if (ms < 0)
         return -1; /* no TTL, or gone */

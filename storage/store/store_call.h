@@ -59,9 +59,10 @@ int64_t call_lost_ms(const struct store_call *call, struct key_base of);
 
 /* When a lease that the watchdog has just renewed is due again: Redisson's third. */
 int64_t watchdog_period_ms(const struct config *config);
-/* `ms` is a TTL from a reply to a command that was sent at `sent_ns` (loop_now_ns()). Returns
- * the ms that are left for sure now; -1: no TTL. */
-int64_t store_ms_left(const struct store *store, int64_t ms, int64_t sent_ns);
+/* `ms` is a TTL from a reply to a command that was sent at `sent_ns` (clock_ns()). Returns the
+ * ms that are left for sure now, also where this worker has stood still within its turn; -1: no
+ * TTL. */
+int64_t store_ms_left(int64_t ms, int64_t sent_ns);
 /* A number for a Redis process, which another one will hardly have; 0: it is not known, as
  * where `server` is NULL. */
 uint32_t call_process(const struct redis_server *server);

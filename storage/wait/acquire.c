@@ -82,10 +82,9 @@ static void prepare(struct acquisition *acquisition)
 /* Whether the note of the attempt may be gone, because this worker stood still, or attempts are
  * held back. A note is safe for NOTE_NS from its preparation on; that of a request that waits,
  * and of which the lock's home knows, from its deadline on. */
-static bool is_note_stale(const struct acquisition *acquisition)
+static bool is_note_stale(const struct acquisition *acquisition, int64_t now_ns)
 {
-    int64_t now_ns = loop_now_ns(acquisition->acquirer->options.loop);
-    bool is_known = acquisition->wait_began_ns != 0 && !acquisition->is_unwritten;
+    bool is_known = acquisition->attempt.registered && !acquisition->is_unwritten;
     int64_t since_ns = is_known ? acquisition->deadline_ns : acquisition->asked_ns;
 
     if (since_ns < acquisition->asked_ns)
@@ -98,7 +97,7 @@ bool acquisition_must_prepare(const struct acquisition *acquisition)
     if (!lease_needs_preparation(acquisition->lease))
         return false;
     return !acquisition->prepared || acquisition->is_note_in_doubt ||
-           is_note_stale(acquisition);
+           is_note_stale(acquisition, loop_now_ns(acquisition->acquirer->options.loop));
 }
 
 /* Waits without an attempt, if a release is likely to grant the lock to this request. False:
@@ -262,10 +261,12 @@ static void wait_on(struct acquisition *acquisition, const struct attempt_result
 }
 
 /* A reply that came so late that the lease may be over is no grant: its holder would work
- * without the lock. */
-static void take(struct acquisition *acquisition, const struct attempt_result *result)
+ * without the lock. Nor is one without a note: the lease would be renewed by nobody, and last
+ * beyond its session. */
+static void take(struct acquisition *acquisition, const struct attempt_result *result,
+                 bool has_note)
 {
-    if (result->remaining_ms != 0) { /* negative: an operator took its TTL away */
+    if (result->remaining_ms != 0 && has_note) { /* negative: an operator took its TTL away */
         acquisition_finish_with(acquisition, result);
         return;
     }
@@ -286,13 +287,16 @@ void acquisition_tried(struct acquisition *acquisition, const struct attempt_res
         acquisition_end_orphan(acquisition, may_have_done(result));
         return;
     }
+    /* By the clock and not the loop's: the worker may have stood still within this turn. */
+    bool has_note = !lease_needs_preparation(acquisition->lease) ||
+                    !is_note_stale(acquisition, clock_ns());
     acquisition->waiter.trying = false;
     acquisition->is_unwritten = result->outcome == TRY_NOT_EXECUTED ||
                                 result->outcome == TRY_UNKNOWN;
     switch (result->outcome) {
     case TRY_GRANTED:
     case TRY_CONFIRMED:
-        take(acquisition, result);
+        take(acquisition, result, has_note);
         return;
     case TRY_BUSY:
         acquisition->attempt.registered |= acquisition->attempt.wait_ms > 0;

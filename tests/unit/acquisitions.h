@@ -279,7 +279,7 @@ static inline int set_up(void **state)
     memset(&store, 0, sizeof(store));
     memset(clients, 0, sizeof(clients));
     timers_init(&loop.timers);
-    loop.now_ns = 1000 * S;
+    loop.now_ns = clock_ns();
     for (size_t i = 0; i < CLIENTS; i++) {
         clients[i].lease.ttl_ms = TTL_MS;
         clients[i].lease.kind = KIND_LOCK;

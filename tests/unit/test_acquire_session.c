@@ -102,6 +102,30 @@ static void a_worker_that_stood_still_asks_again(void **state)
     assert_int_equal(store.preparation_count, 2);
 }
 
+/* The worker stood still within a turn, with the attempt on its way or about to be: meanwhile
+ * the session may have forgotten the note, and the lease would last beyond the session. The
+ * note of a request that waits is safe. */
+static void a_grant_without_a_fresh_note_is_none(void **state)
+{
+    (void)state;
+    loop.now_ns = clock_ns() - 6 * S;
+    start(a, 0);
+    prepared(a);
+    answer(a, TRY_GRANTED);
+    expect_done(a, TRY_UNKNOWN);
+    assert_int_equal(a->withdrawn, 1);
+    start(b, WAIT_MS);
+    prepared(b);
+    answer(b, TRY_CONFIRMED);
+    expect_done(b, TRY_UNKNOWN);
+    start(c, WAIT_MS);
+    prepared(c);
+    answer(c, TRY_BUSY);
+    ready(CHANNEL_OF(LOCK));
+    answer(c, TRY_GRANTED);
+    expect_done(c, TRY_GRANTED);
+}
+
 /* As in a quarantine: the lock's home may have forgotten that the request waits, and the
  * session forgets a note of which it finds no trace there. */
 static void an_attempt_that_is_held_back_needs_a_fresh_note(void **state)
@@ -294,6 +318,7 @@ int main(void)
         TEST(a_session_that_has_ended_refuses),
         TEST(a_waiter_learns_that_its_session_has_ended),
         TEST(a_worker_that_stood_still_asks_again),
+        TEST(a_grant_without_a_fresh_note_is_none),
         TEST(an_attempt_that_is_held_back_needs_a_fresh_note),
         TEST(a_note_that_is_unknown_is_taken_back_at_the_end),
         TEST(a_request_that_waits_outlives_an_outage),
