@@ -1,7 +1,9 @@
 /* Renewals (R1), releases (D1, D2) and withdrawals (A10 of docs/quorum.md), and the names of a
  * set. */
+#include <stdlib.h>
 #include <string.h>
 
+#include "server/base/token.h"
 #include "storage/quorum/calls_internal.h"
 
 /* A token that belongs to another kind of object, or a name that does: no other server can say
@@ -21,8 +23,11 @@ static bool answer_refused(struct quorum_call *call, const struct node_reply *re
 
 /* --- renew -------------------------------------------------------------------------------- */
 
+enum { RENEW_ROUNDS = 3 };
+
 static const struct call_word renew_words[] = {
     {"held", NODE_HELD, ACQUIRE_REPLY_HELD_TOKEN},
+    {"marked", NODE_MARKED, ACQUIRE_REPLY_HELD_TOKEN},
     {"busy", NODE_BUSY, 0},
     {"spent", NODE_GONE, 0},
     {"lapsed", NODE_GONE, 0},
@@ -64,6 +69,30 @@ static void repair_renewed(struct quorum_call *call, const struct conclusion *fo
                   value_at(call->round.replies[held].value, ACQUIRE_REPLY_HELD_RECORD));
 }
 
+/* Of one renewal alone. */
+static int64_t make_mark(void)
+{
+    char hex[16];
+
+    token_random_hex(hex, sizeof(hex) - 1);
+    return strtoll(hex, NULL, 16);
+}
+
+static void decide_renew(struct quorum_call *call);
+
+/* Only servers whose reply is here: at others this renewal may be late by now, and would find
+ * the mark that it has just left. */
+static void renew_again(struct quorum_call *call)
+{
+    node_set heard = 0;
+
+    for (size_t i = 0; i < call->calls->nodes; i++)
+        if (call->round.replies[i].state == ROUND_REPLIED)
+            heard |= 1U << i;
+    call->ask.number++;
+    quorum_call_ask_of(call, SCRIPT_RENEW, call->args, heard, decide_renew);
+}
+
 static void decide_renew(struct quorum_call *call)
 {
     struct node_reply replies[QUORUM_NODES_MAX];
@@ -75,6 +104,9 @@ static void decide_renew(struct quorum_call *call)
                                                          replies);
     switch (found.word) {
     case CONCLUDE_WAIT:
+        return;
+    case CONCLUDE_VOTE:
+        renew_again(call);
         return;
     case CONCLUDE_RENEWED:
         repair_renewed(call, &found, replies);
@@ -94,6 +126,8 @@ static void decide_renew(struct quorum_call *call)
 
 void quorum_renew(struct quorum_call *call)
 {
+    call->ask.last = RENEW_ROUNDS;
+    args_number(call->args, QUORUM_RENEW_ARG_MARK, make_mark());
     quorum_call_reckon(call, quorum_arg_ms(call, RENEW_ARG_TTL_MS));
     quorum_call_ask(call, SCRIPT_RENEW, call->args, decide_renew);
 }

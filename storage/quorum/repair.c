@@ -81,7 +81,7 @@ static int64_t lacks_lease(const struct redis_value *reply, int64_t token)
     static const char *const words[] = {"lapsed", "unknown", "restarted", "gone", "busy"};
     size_t len;
     const char *word = value_text(value_at(reply, 0), &len);
-    bool lacks = strcmp(word, "held") == 0 &&
+    bool lacks = (strcmp(word, "held") == 0 || strcmp(word, "marked") == 0) &&
                  value_integer(value_at(reply, ACQUIRE_REPLY_HELD_TOKEN)) != token;
 
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)

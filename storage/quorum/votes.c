@@ -317,15 +317,38 @@ static unsigned nodes_apart(const struct quorum_ask *asked, const struct node_re
     unsigned nodes = 0;
 
     for (unsigned i = 0; i < asked->nodes; i++)
-        if (replies[i].word == NODE_HELD && replies[i].value != token)
+        if ((replies[i].word == NODE_HELD || replies[i].word == NODE_MARKED) &&
+            replies[i].value != token)
             nodes |= 1U << i;
     return nodes;
 }
 
+/* The token of a lease that a majority holds, where some nodes have only marked it; 0: none. */
+static int64_t marked_token(const struct quorum_ask *asked, const struct node_reply *replies)
+{
+    struct node_reply held[QUORUM_NODES_MAX];
+
+    for (unsigned i = 0; i < asked->nodes; i++) {
+        held[i] = replies[i];
+        if (held[i].word == NODE_MARKED)
+            held[i].word = NODE_HELD;
+    }
+    return token_of_majority(asked, held, 0);
+}
+
+/* Nodes that have marked the lease are asked again all at once, so the others have their time.
+ */
 struct conclusion conclude_renewals(const struct quorum_ask *asked,
                                     const struct node_reply *replies, int64_t now_ms,
                                     bool is_over)
 {
+    if (asked->number < asked->last && count_of(asked, replies, WORDS(NODE_MARKED)) > 0) {
+        if (!is_over && replied(asked, replies) < asked->nodes)
+            return undo_none(CONCLUDE_WAIT);
+        int64_t marked = marked_token(asked, replies);
+        if (marked != 0)
+            return (struct conclusion){.word = CONCLUDE_VOTE, .token = marked};
+    }
     int64_t token = token_of_majority(asked, replies, 0);
     unsigned lost = count_of(asked, replies, WORDS(NODE_GONE));
     unsigned waiting = count_of(asked, replies, WORDS(NODE_BUSY));

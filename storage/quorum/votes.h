@@ -31,6 +31,7 @@ enum node_word {
     NODE_GONE,    /* no such hold; to a renewal, too */
     /* to a renewal or a look */
     NODE_RESTARTED, /* the hold is older than the node's process, and not confirmed since */
+    NODE_MARKED,    /* token: to a renewal, which is to be sent again */
     /* to a release, an end, a force-unlock, a look */
     NODE_RELEASED,
     NODE_ENDED, /* of a session, too */
@@ -67,7 +68,8 @@ enum conclusion_word {
     /* of votes */
     CONCLUDE_GRANTED, /* with `token`, until `until_ms` */
     CONCLUDE_CLAIM,   /* next: claim the lease with `token` */
-    CONCLUDE_VOTE,    /* next: another round, of votes for `token`, or to force it out */
+    CONCLUDE_VOTE,    /* next: another round, of votes for `token`, to force it out, or of a
+                         renewal at the nodes that have replied */
     CONCLUDE_END,     /* next: end the lost lease at all nodes (E1), then 410 */
     CONCLUDE_BUSY,    /* also of renewals: the lease only waits */
     CONCLUDE_SPLIT,   /* next: withdraw the votes, and try again: only the token is open */

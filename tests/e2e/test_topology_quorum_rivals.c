@@ -96,10 +96,53 @@ static void test_split_votes_without_a_server(struct world *w)
     rivals(w, q, fronts);
 }
 
+/* Whether a renewal has left its mark in the record: the lease was to last longer there. */
+static bool is_marked(struct redis *server, const char *lock, const char *lease_id)
+{
+    const char *record = redis_str(server, "GET rlockd:lease:{%s}:%s", lock, lease_id);
+
+    return record != NULL && strncmp(record, "held\nby ", 8) == 0;
+}
+
+/* A renewal that shortens a lease lies in the sockets of two servers, and its client is told
+ * that the outcome is unknown. A later one at another front end lengthens the lease: what comes
+ * late shortens nothing. */
+static void test_a_late_renewal(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front a = quorum_front(q, NULL), b = quorum_front(q, NULL);
+    const char *token = token_new(w), *lock = "late";
+
+    struct reply *r = lock_put(b.fe, lock, token, "ttl_ms=60000");
+    expect_status(r, 201);
+    const char *lease_id = reply_str(r, "lease_id");
+    wait_until(quorum_holds(q, lock) == 3, SOON_MS);
+    for (int i = 1; i < 3; i++) {
+        proxy_settle(a.proxy[i]);
+        proxy_set(a.proxy[i], PROXY_BLACKHOLE);
+    }
+    expect_status(http(a.fe, "PATCH", "/v1/locks/late?ttl_ms=10000", token), 503);
+    expect_status(quorum_ask(b.fe, "PATCH", "/v1/locks/late?ttl_ms=90000", token), 200);
+    for (int i = 1; i < 3; i++)
+        proxy_set(a.proxy[i], PROXY_PASS);
+    for (int i = 1; i < 3; i++) {
+        wait_until(redis_int(q->server[i], "PTTL %s", lock) < 60000 ||
+                       is_marked(q->server[i], lock, lease_id),
+                   SOON_MS);
+        assert_in_range(redis_int(q->server[i], "PTTL %s", lock), 60000, 90000);
+    }
+    /* In turn it does, at every server. */
+    expect_int(quorum_ask(a.fe, "PATCH", "/v1/locks/late?ttl_ms=30000", token), "ttl_ms",
+               30000);
+    for (int i = 0; i < 3; i++)
+        assert_in_range(redis_int(q->server[i], "PTTL %s", lock), 0, 30000);
+}
+
 static const struct e2e_test tests[] = {
     E2E_TEST(test_duplicates),
     E2E_TEST(test_split_votes),
     E2E_TEST(test_split_votes_without_a_server),
+    E2E_TEST(test_a_late_renewal),
 };
 
 int main(void)

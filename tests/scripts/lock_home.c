@@ -80,7 +80,8 @@ static const char *key_of(const char *id)
 
 redisReply *lock_renew(const char *id, const char *ttl)
 {
-    return run(SCRIPT_RENEW, KEYS("jobs", key_of(id), COUNTER), ARGS(id, ttl, WINDOW, "1"));
+    return run(SCRIPT_RENEW, KEYS("jobs", key_of(id), COUNTER),
+               ARGS(id, ttl, WINDOW, "1", "7"));
 }
 
 redisReply *lock_release(const char *id)
@@ -141,7 +142,7 @@ static const char *set_key(const char *lock, const char *id)
 
 redisReply *set_renew(const char *id, const char *ttl)
 {
-    return run(SCRIPT_RENEW, SET_TRIPLES, ARGS(id, ttl, WINDOW, "1"));
+    return run(SCRIPT_RENEW, SET_TRIPLES, ARGS(id, ttl, WINDOW, "1", "7"));
 }
 
 redisReply *set_release(const char *id)

@@ -20,6 +20,77 @@ static void renewal_claims(void **state)
     expect(node_withdraw(A, "w.1", ""), "2");
 }
 
+static redisReply *renew_by(const char *ttl, const char *watchdog, const char *mark)
+{
+    return run(SCRIPT_RENEW, KEYS("jobs", RECORD(A), COUNTER),
+               ARGS(A, ttl, WINDOW, watchdog, mark));
+}
+
+/* The record says by which renewal the lease was marked; "": by none. */
+static void expect_mark(const char *mark)
+{
+    expect_command(text("held\n%s\n\n*", mark), "GET " RECORD(A));
+}
+
+/* Sent again it does, for no other renewal has come between. */
+static void renewal_shortens_when_it_is_sent_again(void **state)
+{
+    (void)state;
+    vote(.id = A, .token = 5);
+    expect_node(renew_by("60000", "", "1"), "[held, 5, *");
+    expect_node(renew_by("20000", "", "2"), "[marked, 5, 20000, held\nby 2\n*, 1, *]");
+    expect_lasts("jobs", 60000);
+    expect_lasts(RECORD(A), 120000);
+    listen_to(CHANNEL);
+    expect_node(renew_by("20000", "", "2"), "[held, 5, 20000, held\n\n*, 1, *]");
+    assert_non_null(next_message());
+    expect_lasts("jobs", 20000);
+    expect_lasts(RECORD(A), 80000);
+    /* A later renewal, a repair or a claim is not undone. */
+    expect_node(renew_by("10000", "", "3"), "[marked, *");
+    expect_node(renew_by("60000", "", "4"), "[held, 5, *");
+    expect_node(renew_by("10000", "", "3"), "[marked, *");
+    expect_node(renew_by("20000", "", "5"), "[marked, *");
+    expect_node(renew_by("10000", "", "3"), "[marked, *");
+    expect_node(node_claim(A, NULL, NULL, 5), "[claimed, *");
+    expect_mark("");
+    expect_node(renew_by("10000", "", "3"), "[marked, *");
+    expect_lasts("jobs", 60000);
+}
+
+static void renewal_of_a_set_shortens_when_it_is_sent_again(void **state)
+{
+    (void)state;
+    vote_set(.id = A, .token = 5);
+    expect_node(set_renew(A, "60000"), "[held, 5 5, *");
+    command("PEXPIRE " P2 " 9000");
+    expect_node(set_renew(A, "20000"), "[marked, 5 5, *");
+    expect_lasts(P1, 60000);
+    expect_lasts(P2, 20000);
+    expect_node(set_renew(A, "20000"), "[held, 5 5, *");
+    expect_lasts(P1, 20000);
+    expect_lasts(P2, 20000);
+}
+
+/* Nor does a late one take the lease from the watchdog, or give it back. */
+static void renewal_changes_the_watchdog_when_it_is_sent_again(void **state)
+{
+    (void)state;
+    session_open("30000");
+    session_bind(A " jobs", "w.1", "10000");
+    vote(.id = A, .session = SID, .token = 5);
+    expect_node(renew_by("60000", "", "2"), "[marked, *");
+    expect_lasts("jobs", 60000);
+    expect_node(renew_by("40000", "visit", ""), "[held, *"); /* it is in its care still */
+    expect_mark("by 2");
+    expect_node(renew_by("60000", "", "2"), "[held, *");
+    expect_node(renew_by("40000", "visit", ""), "[ends, *");
+    expect_node(renew_by("60000", "1", "3"), "[marked, *");
+    expect_node(renew_by("40000", "visit", ""), "[ends, *");
+    expect_node(renew_by("60000", "1", "3"), "[held, *");
+    expect_node(renew_by("40000", "visit", ""), "[held, *");
+}
+
 /* Of a vote that no majority has joined. */
 static void hold_with_another_token_gets_that_of_the_majority(void **state)
 {
@@ -174,6 +245,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         NODE_TEST(renewal_claims),
+        NODE_TEST(renewal_shortens_when_it_is_sent_again),
+        NODE_TEST(renewal_of_a_set_shortens_when_it_is_sent_again),
+        NODE_TEST(renewal_changes_the_watchdog_when_it_is_sent_again),
         NODE_TEST(hold_with_another_token_gets_that_of_the_majority),
         NODE_TEST(renewal_that_a_node_cannot_do_ends_nothing),
         NODE_TEST(old_data_count_once_they_are_confirmed),

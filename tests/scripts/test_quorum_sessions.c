@@ -246,7 +246,8 @@ static void end_of_a_session_spends_no_lease_that_is_missing_here(void **state)
 
 static redisReply *renew_with(const char *ttl, const char *watchdog)
 {
-    return run(SCRIPT_RENEW, KEYS("jobs", RECORD(A), COUNTER), ARGS(A, ttl, WINDOW, watchdog));
+    return run(SCRIPT_RENEW, KEYS("jobs", RECORD(A), COUNTER),
+               ARGS(A, ttl, WINDOW, watchdog, "7"));
 }
 
 static void visit_that_repairs_renews_what_is_in_its_care(void **state)
@@ -257,7 +258,8 @@ static void visit_that_repairs_renews_what_is_in_its_care(void **state)
     command("PEXPIRE jobs 50000"); /* by a front end with another timeout */
     expect_node(renew_with("40000", "visit"), "[held, 5, *");
     expect_lasts("jobs", 50000);
-    expect_node(renew_with("70000", ""), "[held, 5, *"); /* PATCH with ttl_ms */
+    expect_node(renew_with("70000", ""), "[marked, 5, *"); /* PATCH with ttl_ms */
+    expect_node(renew_with("70000", ""), "[held, 5, *");
     expect(renew_with("40000", "visit"), "[ends, *]");
     expect_lasts("jobs", 70000);
     expect_command("held\n*\n\nlock\n", "GET " RECORD(A));

@@ -37,6 +37,7 @@ static const char *const replies_of_nodes[] = {
     [NODE_CLAIMED] = "claimed",
     [NODE_GONE] = "gone",
     [NODE_RESTARTED] = "restarted",
+    [NODE_MARKED] = "marked",
     [NODE_RELEASED] = "released",
     [NODE_ENDED] = "ended",
     [NODE_FORCED] = "forced",

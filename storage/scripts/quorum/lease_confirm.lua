@@ -28,8 +28,11 @@ if records.is_other(lease, request) then return {'reused'} end
 local holds = leases.holds_of(lease)
 if not holds or lease.tokens[1] ~= token then return gone end
 if not lib.vote.is_confirmed(lease) then return gone end
--- Whichever attempt's vote it is: from here on none is withdrawn.
-lease.detail = ''
-leases.claim(lease)
+-- Whichever attempt's vote it is: from here on none is withdrawn. And its client is told how
+-- long it lasts: a renewal before that takes nothing of that time any more.
+if lease.attempt ~= '' or lease.detail ~= '' then
+  lease.attempt, lease.detail = '', ''
+  leases.rewrite(lease)
+end
 return {'claimed', leases.time_left(lease, window_ms), records.format(lease, 1),
   table.concat(holds, ' ')}

@@ -153,9 +153,17 @@ def claims(asked, replies, now, over):
 
 
 def renewals(asked, replies, now, over):
-    """R1, R2."""
+    """R1, R2. Nodes at which the lease lasts longer have marked it, and are asked again: all at
+    once, so the others have their time."""
     held = [reply[1] for reply in replies if reply and reply[0] == "held"]
+    both = held + [reply[1] for reply in replies if reply and reply[0] == "marked"]
     enough = 1 if "renewed at one node" in asked.weak else asked.majority
+    if len(both) > len(held) and asked.number < asked.last:
+        if not over and None in replies:
+            return WAIT
+        for token in sorted(set(both)):
+            if both.count(token) >= asked.majority:
+                return Decision("vote", token, undo=())
     for token in sorted(set(held)):
         if held.count(token) >= enough:
             until = deadline(asked, now, asked.ttl)
@@ -163,7 +171,8 @@ def renewals(asked, replies, now, over):
                 return Decision("late")
             return Decision("renewed", token, until, undo=(),
                             mend=tuple(i for i, reply in enumerate(replies)
-                                       if reply and reply != ("held", token)))
+                                       if reply and reply not in (("held", token),
+                                                                  ("marked", token))))
     gone = len(nodes_with(replies, "gone"))
     if gone > asked.nodes - asked.majority:
         return Decision("end", undo=())

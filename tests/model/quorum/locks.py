@@ -1,11 +1,12 @@
 """Scenarios of one exclusive lock at three nodes, and what becomes of weaker rules."""
 from node import NOBODY
-from scenario import DRIFT, TTL, Scenario, weak
+from scenario import DRIFT, LONG, TTL, Scenario, weak
 
 A1, A2, B1, C1 = ("A1", "put", "A"), ("A2", "put", "A"), ("B1", "put", "B"), ("C1", "put", "C")
 DELETE, RENEW, FORCE = ("DELETE A", "delete", "A"), ("PATCH A", "renew", "A"), \
     ("force A", "force", "A")
 AGAIN = ("PATCH again", "renew", "A")
+LENGTHEN, VISIT = ("PATCH A for longer", "lengthen", "A"), ("watchdog", "visit", "A")
 GET, CHECK = ("GET", "look", "A"), ("check A", "check", "A")
 
 # Lease A holds at two nodes: granted to its client, or by a request whose front end died.
@@ -15,6 +16,9 @@ GRANTED = dict(holds=TWO, granted=(("A", 1, TTL - DRIFT),))
 WHOLE = dict(holds=ALL, granted=(("A", 1, TTL - DRIFT),))
 UNANSWERED = dict(holds=TWO)
 REPAIRED = dict(**GRANTED, repairs=(("A", 1, 2),))
+# Lease A holds for longer than a PATCH without a time of its own gives it.
+LASTING = dict(holds=ALL, since=LONG - TTL, granted=(("A", 1, LONG - DRIFT),), in_turn=True,
+               proposals="higher", rounds=3)
 
 # A repair of a node that holds the lease with an earlier token, of a vote of its own.
 MIXED = dict(holds=(("A", 2, (0, 1), True, NOBODY), ("A", 1, (2,), True, NOBODY)),
@@ -77,6 +81,18 @@ SCENARIOS = (
      Scenario((B1,), **LATE)),
     ("a request gives up, its repetition, holds end by time",
      Scenario((A1, A2), horizon=2, give_ups=1)),
+    ("a renewal that shortens runs late, one that lengthens, a rival",
+     Scenario((RENEW, LENGTHEN, B1), horizon=2, strays=1, give_ups=1, **LASTING)),
+    ("a renewal that shortens runs late at two nodes, one that lengthens, a rival",
+     Scenario((RENEW, LENGTHEN, B1), horizon=1, strays=2, give_ups=1, **LASTING)),
+    ("a renewal that lengthens runs late, one that shortens, a rival",
+     Scenario((LENGTHEN, RENEW, B1), horizon=2, strays=1, give_ups=1, **LASTING)),
+    ("a renewal that shortens runs late, a repetition of the request, a rival",
+     Scenario((RENEW, A2, B1), horizon=2, strays=1, give_ups=1, **LASTING)),
+    ("two renewals that shorten, one that lengthens, a rival",
+     Scenario((RENEW, AGAIN, LENGTHEN, B1), horizon=1, strays=1, give_ups=1, **LASTING)),
+    ("a renewal that shortens, the watchdog between, one that lengthens, a rival",
+     Scenario((RENEW, VISIT, LENGTHEN, B1), horizon=1, strays=1, give_ups=1, **LASTING)),
     ("tokens of the nodes, written back in a second round",
      weak("tokens of nodes", operations=(A1, DELETE, B1), **NODE_TOKENS)),
 )
@@ -149,6 +165,21 @@ VARIANTS = (
           **GRANTED)),
     ("R1", "a renewal renews a spent lease",
      weak("renewal of the spent", operations=(DELETE, A2, RENEW), **WHOLE)),
+    ("R1", "a renewal shortens at once, whatever has come before it",
+     weak("shortened at once", operations=(RENEW, LENGTHEN, B1), horizon=1, strays=1,
+          **LASTING)),
+    ("R1", "renewals have an order by the clocks of their front ends",
+     weak("ordered by clocks", operations=(RENEW, LENGTHEN, B1), horizon=1, strays=1,
+          **LASTING)),
+    ("R1", "a renewal comes again to a node that it has not heard",
+     weak("asked again unheard", operations=(RENEW, LENGTHEN, B1), horizon=1, strays=2,
+          **LASTING)),
+    ("R1", "a renewal leaves the mark of another one",
+     weak("a renewal leaves the mark", operations=(RENEW, LENGTHEN, B1), horizon=1, strays=1,
+          **LASTING)),
+    ("R1", "a claim leaves the mark of a renewal",
+     weak("a claim leaves the mark", operations=(RENEW, A2, B1), horizon=1, strays=1,
+          give_ups=1, **LASTING)),
     ("R2", "a repair without deadline", weak("late repair", operations=(RENEW, B1), horizon=2,
                                              **REPAIRED)),
     ("R2", "nothing is repaired",

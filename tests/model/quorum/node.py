@@ -18,6 +18,7 @@ class Hold(NamedTuple):
     was: int       # the counter before the vote
     since: int
     claimed: bool  # a client may rely on it: never withdrawn, never moved
+    mark: int = NOBODY  # the renewal that is to make it shorter, if nothing comes between
 
 
 class Session(NamedTuple):
@@ -43,7 +44,7 @@ class Script(NamedTuple):
     name: str
     at: int              # the operation that sends it
     first: int = 0       # a round, or a token
-    second: int = 0      # a token, or a deadline
+    second: int = 0      # a token, a deadline, or the time of a renewal
 
 
 def hold_of(node, lease):
@@ -151,7 +152,8 @@ def claim(how, node, now, script, lease):
     if not own or own.token != script.first and "claim of any token" not in how.weak:
         return node, ("gone",)
     if "no claim" not in how.weak:
-        node = node._replace(holds=with_hold(node, own._replace(claimed=True)))
+        mark = own.mark if "a claim leaves the mark" in how.weak else NOBODY
+        node = node._replace(holds=with_hold(node, own._replace(claimed=True, mark=mark)))
     return node, ("claimed", own.since + TTL - now)
 
 
@@ -193,13 +195,36 @@ def end(how, node, now, script, lease):
 
 
 def renew(how, node, now, script, lease):
+    """The hold lasts for the time of the renewal from now on. Where it lasts longer it is only
+    marked; the renewal comes again when its front end knows that, and makes it shorter if the
+    mark is still there, so no later renewal has come between."""
     own = hold_of(node, lease)
     if not own or lease in node.spent and "renewal of the spent" not in how.weak:
         return node, ("gone",)
     if node.restarted and "restarted nodes count" not in how.weak:
         return node, ("restarted",)
     claimed = own.claimed or "renewal without claim" not in how.weak
-    renewed = own._replace(since=now, claimed=claimed)
+    since, mark = now + (script.second or TTL) - TTL, NOBODY
+    if "ordered by clocks" in how.weak:  # the clocks of the front ends, which differ
+        mark = max(own.mark, -script.at)
+        since = since if -script.at >= own.mark else max(since, own.since)
+    elif since < own.since and own.mark != script.at and "shortened at once" not in how.weak:
+        marked = own._replace(claimed=claimed, mark=script.at)
+        return node._replace(holds=with_hold(node, marked)), ("marked", own.token)
+    elif "a renewal leaves the mark" in how.weak and own.mark != script.at:
+        mark = own.mark
+    renewed = own._replace(since=since, claimed=claimed, mark=mark)
+    return node._replace(holds=with_hold(node, renewed)), ("held", own.token)
+
+
+def visit(how, node, now, script, lease):
+    """A renewal by the watchdog, which shortens nothing and tells its client nothing."""
+    own = hold_of(node, lease)
+    if not own or lease in node.spent:
+        return node, ("gone",)
+    if node.restarted:
+        return node, ("restarted",)
+    renewed = own._replace(since=max(now, own.since), claimed=True)
     return node._replace(holds=with_hold(node, renewed)), ("held", own.token)
 
 
@@ -216,7 +241,8 @@ def repair(how, node, now, script, lease):
         is_own = own.token == token
         # Its old data are confirmed, or a vote that no majority has joined gets the token.
         if node.restarted == is_own and (is_own or "another token stays" not in how.weak):
-            own = own._replace(token=token, attempt=NOBODY, since=now, claimed=True)
+            own = own._replace(token=token, attempt=NOBODY, since=now, claimed=True,
+                               mark=NOBODY)
             node = node._replace(restarted=False, counter=max(token, node.counter),
                                  holds=with_hold(node, own))
         return node, None
@@ -318,9 +344,9 @@ def restore(how, node, now, script, lease):
 
 
 SCRIPTS = {"vote": vote, "claim": claim, "withdraw": withdraw, "release": release, "end": end,
-           "renew": renew, "repair": repair, "write-back": write_back, "force": force,
-           "look": look, "keep": keep, "close": close, "due": due, "shut": shut,
-           "restore": restore}
+           "renew": renew, "visit": visit, "repair": repair, "write-back": write_back,
+           "force": force, "look": look, "keep": keep, "close": close, "due": due,
+           "shut": shut, "restore": restore}
 
 
 def run(how, node, now, script, lease):

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 # Ticks. A hold ends at an age of TTL - DRIFT at the earliest and TTL + DRIFT at the latest.
 TTL, DRIFT = 2, 1
+LONG = 4  # the time of a renewal that has one of its own
 # How long a restarted node gives no votes: no less than the time that an answer gives to a
 # lease, and more than tolerance and clocks let tokens differ.
 QUARANTINE = TTL
@@ -30,6 +31,9 @@ class Scenario(NamedTuple):
     rounds: int = 2         # of votes, for each operation
     skews: tuple = ()       # of the nodes' clocks; () means that all are right
     holds: tuple = ()       # at the beginning: (lease, token, nodes, claimed, attempt)
+    since: int = 0          # of these holds: those of a longer lease end so much later
+    in_turn: bool = False   # a client sends the requests for a lease one after the other,
+                            # each when the one before was answered
     counters: tuple = ()    # at the beginning, of the nodes
     granted: tuple = ()     # before the beginning: (lease, token, until), as answered
     repairs: tuple = ()     # (lease, token, node): repairs under way at the beginning

@@ -13,13 +13,15 @@ from client import Begun, Clients, Lease, Violation
 from conclusion import Round, conclude
 from node import (NOBODY, REPEATED, SENT, Hold, Node, Script, Session, hold_of, lapse, may_end,
                   must_end, reads, restart, run)
-from scenario import DRIFT, TTL
+from scenario import DRIFT, LONG, TTL
 
 IDLE, OVER, WITHDRAWN = "idle", "over", "withdrawn"
 PAUSED = "paused"  # its votes are being withdrawn; then it votes again
 # The first phase of each kind of operation.
 KINDS = {"put": "vote", "delete": "release", "renew": "renew", "force": "force", "look": "look",
-         "check": "check", "keep": "keep", "close": "close", "expire": "due"}
+         "check": "check", "keep": "keep", "close": "close", "expire": "due",
+         "lengthen": "renew", "visit": "renew"}
+TIMES = {"renew": TTL, "lengthen": LONG, "visit": TTL}
 
 
 class Operation(NamedTuple):
@@ -71,7 +73,7 @@ class World:
 
     def first_node(self, i):
         how = self.how
-        holds = tuple(Hold(lease, token, attempt, 1, 0, 0, claimed)
+        holds = tuple(Hold(lease, token, attempt, 1, 0, how.since, claimed)
                       for lease, token, nodes, claimed, attempt in how.holds if i in nodes)
         counter = max([hold.token for hold in holds] or [0])
         counter = how.counters[i] if how.counters else counter
@@ -127,6 +129,9 @@ class World:
         phase = operation.phase
         if phase == "vote":
             return Script("vote", at, operation.number, operation.token)
+        if phase == "renew":
+            name = "visit" if self.kinds[at] == "visit" else phase
+            return Script(name, at, operation.number, TIMES[self.kinds[at]])
         name = {"spend": "release", "check": "look"}.get(phase, phase)
         token = operation.token if phase in ("claim", "write-back", "force") else 0
         return Script(name, at, token)
@@ -209,9 +214,13 @@ class World:
             return Hold(name, token, NOBODY, 0, 0, hold.since, True)
         is_moot = hold.claimed or hold.attempt == NOBODY or self.is_moot(
             operations[hold.attempt], hold.attempt, late)
+        mark = hold.mark
+        if mark > NOBODY and "ordered by clocks" not in self.how.weak and \
+                self.is_moot(operations[mark], mark, late):
+            mark = NOBODY
         if is_moot and "withdrawal by lease" not in self.how.weak:
-            return Hold(hold.lease, hold.token, NOBODY, 0, 0, hold.since, True)
-        return hold
+            return Hold(hold.lease, hold.token, NOBODY, 0, 0, hold.since, True, mark)
+        return hold._replace(mark=mark)
 
     def tidy_mark(self, mark, operations, late):
         lease, at = mark
@@ -260,19 +269,24 @@ class World:
         now, budget, before, _, nodes = self.parts(state)
         script = self.script_of(at, before[at]) if before[at].phase != IDLE else None
         awaited = [i for i, n in enumerate(nodes) if self.nodes.values[n].replies[at] is SENT]
+        unheard = [i for i, n in enumerate(nodes)
+                   if self.nodes.values[n].replies[at] in (None, SENT)]
         unrepeated = script is not None and script.name not in REPEATED
         most = min(budget.strays, len(awaited)) if unrepeated else 0
         choices = [chosen for k in range(most + 1) for chosen in combinations(awaited, k)] \
             if unrepeated else [tuple(awaited)]
         operations = self.operations.number(before[:at] + (after,) + before[at + 1:])
         slot = None if is_over(after) or after.phase == PAUSED else SENT
+        heard = after.phase == "renew" and after.number > 1 and \
+            "asked again unheard" not in self.how.weak
         for chosen in choices:
             left = budget._replace(strays=budget.strays - len(chosen)) if unrepeated else budget
             if withdraws:
                 left = left._replace(give_ups=left.give_ups - 1)
             turned = [self.remembered(self.turn, n, now, at, operations,
                                       script if i in chosen else None,
-                                      posted[i] if posted else (), slot)
+                                      posted[i] if posted else (),
+                                      None if heard and i in unheard else slot)
                       for i, n in enumerate(nodes)]
             yield (now, self.budgets.number(left), operations,
                    state[3] if clients is None else self.clients.number(clients), *turned)
@@ -281,7 +295,8 @@ class World:
         """The operation goes on, and one of its scripts runs at once."""
         for moved in self.moved_on(state, at, after, clients):
             for i in range(4, len(moved)):
-                if moved[i] in moved[4:i]:
+                if moved[i] in moved[4:i] or \
+                        self.nodes.values[moved[i]].replies[at] is not SENT:
                     continue
                 ran, number = self.remembered(self.first_run, moved[i], moved[0], at, moved[2])
                 yield (at, words, i - 4, ran), moved[:i] + (number,) + moved[i + 1:]
@@ -341,8 +356,10 @@ class World:
         now, _, _, clients, _ = self.parts(state)
         i, kind = self.names.index(self.lease_of[at]), self.kinds[at]
         own, tokens = clients.leases[i], (0,)
-        if kind in ("renew", "check") and not own.token or clients.session_ended and \
-                kind in ("close", "expire"):
+        if self.how.in_turn and kind != "visit" and self.is_busy(state, at):
+            return
+        if kind in ("renew", "lengthen", "visit", "check") and not own.token or \
+                clients.session_ended and kind in ("close", "expire"):
             return
         clients, begun = answers.begun(self.how, self.names, clients, i, kind == "put")
         if kind in ("delete", "force") or kind == "put" and self.is_forced(state):
@@ -351,6 +368,9 @@ class World:
             clients = self.all_forced(state, clients)
         if kind == "close":
             clients = clients._replace(session_closed=True)
+        if kind in ("renew", "lengthen"):
+            until = min(own.until, now + TIMES[kind] - DRIFT)
+            clients = answers.with_lease(clients, i, until=until)
         if kind in ("keep", "close", "expire"):
             begun = Begun(clients.session_ended)
         if kind in ("put", "force"):
@@ -360,6 +380,12 @@ class World:
         for token in tokens:
             after = Operation(KINDS[kind], 1, token, now, begun)
             yield from self.first_runs(state, at, after, "begins", clients)
+
+    def is_busy(self, state, at):
+        """Whether an earlier request for the lease of `at` was not answered yet."""
+        operations = self.parts(state)[2]
+        return any(self.lease_of[k] == self.lease_of[at] and self.kinds[k] != "visit" and
+                   not is_over(operations[k]) for k in range(at))
 
     def is_forced(self, state):
         """Whether a force-unlock is under way: what is granted meanwhile may be freed, too."""
@@ -376,10 +402,10 @@ class World:
                 clients = answers.with_lease(clients, i, until=0, asked=True)
         return clients
 
-    def conclusions(self, phase, operation, now, replies):
+    def conclusions(self, phase, operation, now, replies, ttl):
         """What any part of the replies lets the operation conclude."""
         asked = Round(operation.number, operation.token, operation.sent, self.how.rounds,
-                      self.how.weak, self.how.nodes)
+                      self.how.weak, self.how.nodes, ttl=ttl)
         present = [i for i, reply in enumerate(replies) if reply and reply is not SENT]
         down = (None,) * self.how.down
         found, seen = [], set()
@@ -399,9 +425,12 @@ class World:
         now, budget, _, _, nodes = self.parts(state)
         if self.kinds[at] == "put" and operation.phase != "end" and budget.give_ups:
             yield from self.withdrawn(state, at, "gives up")
+        if self.how.in_turn and operation.phase == "renew" and budget.give_ups:
+            for moved in self.moved_on(state, at, Operation(OVER), withdraws=True):
+                yield (at, "is answered 503"), moved
         replies = tuple(self.nodes.values[n].replies[at] for n in nodes)
         for decision in self.remembered(self.conclusions, operation.phase, operation, now,
-                                        replies):
+                                        replies, TIMES.get(self.kinds[at], TTL)):
             yield from self.carry_out(state, at, operation, decision)
 
     def carry_out(self, state, at, operation, decision):
@@ -441,8 +470,8 @@ class World:
                 "closed by an old look" not in self.how.weak:
             word = "shut"
         token = decision.token or operation.token
-        if word == "vote" and operation.phase == "force":
-            word = "force"
+        if word == "vote" and operation.phase in ("force", "renew"):
+            word = operation.phase
         after = Operation(word, number, token, sent, operation.begun)
         yield from self.first_runs(state, at, after, f"goes on to {word}")
 
@@ -467,6 +496,8 @@ class World:
         how, names, word, begun = self.how, self.names, decision.word, operation.begun
         i = names.index(self.lease_of[at])
         restarted = (budget.losses, budget.reverts) != (how.losses, how.reverts)
+        if self.kinds[at] == "visit":
+            return clients
         if word in ("granted", "held", "renewed"):
             return answers.holds(how, names, clients, now, i, decision, begun, restarted)
         if word in ("lost", "released", "ended", "forced"):

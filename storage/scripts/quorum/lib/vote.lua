@@ -3,8 +3,9 @@
 -- The record of a lease (../lib/record.lua) has these lines at a node:
 --
 --   detail   of a vote that is not claimed `was <counter>`: the fencing counter of the lock
---            before the vote. Behind it, or alone, `spent <reason>`: the lease is spent, but
---            its hold is left until its time is over
+--            before the vote; of a claimed one `by <mark>`: see ../renew.lua. Behind it, or
+--            alone, `spent <reason>`: the lease is spent, but its hold is left until its time
+--            is over
 --   attempt  `<worker>.<number>.<round>` of a vote; empty: the lease is claimed
 --   since    of a lease that holds: since when the node's process serves, by its marker, as it
 --            was when the lease was voted for or confirmed last
