@@ -32,7 +32,7 @@ struct keep_alive {
     int64_t deadline_ns;
     bool looking, notified, gone, has_kept_alive;
     size_t answered_loss_count; /* losses in the answer */
-    char **answered_losses;     /* their refs */
+    char **answered_losses;     /* their texts */
     char session_id[SESSION_ID_SIZE];
 };
 
@@ -72,13 +72,13 @@ static void on_notified(void *arg)
 static void note_losses(struct keep_alive *keep_alive, const struct session_view *view)
 {
     struct http_request *request = keep_alive->request;
-    char **refs = http_memory(request, (view->loss_count + 1) * sizeof(*refs));
+    char **texts = http_memory(request, (view->loss_count + 1) * sizeof(*texts));
 
     for (size_t i = 0; i < view->loss_count; i++) {
-        size_t size = strlen(view->losses[i].ref) + 1;
-        refs[i] = memcpy(http_memory(request, size), view->losses[i].ref, size);
+        size_t size = strlen(view->losses[i].text) + 1;
+        texts[i] = memcpy(http_memory(request, size), view->losses[i].text, size);
     }
-    keep_alive->answered_losses = refs;
+    keep_alive->answered_losses = texts;
     keep_alive->answered_loss_count = view->loss_count;
 }
 

@@ -87,19 +87,29 @@ static void drop_repeated(struct session_notes *notes)
     notes->count = kept;
 }
 
-/* Whether the note was made, or the loss found, before that loss was told. A token that has
- * ended may be used anew when the retry window is over. */
-static bool was_told(const struct session_reading *reading, enum session_hash hash,
-                     const struct session_note *note)
+static const struct session_note *mark_of(const struct session_reading *reading,
+                                          const struct session_note *note)
 {
     const struct session_notes *marks = &reading->marks;
-    const struct session_note *mark = bsearch(note, marks->notes, marks->count, sizeof(*note),
-                                              compare);
-    int64_t slack_ms = store_config(reading->store)->retry_window_ms / 2;
 
-    return mark != NULL &&
-           (hash == SESSION_HASH_LOST ||
-            strtoll(note->value, NULL, 10) <= strtoll(mark->value, NULL, 10) + slack_ms);
+    if (marks->count == 0)
+        return NULL;
+    return bsearch(note, marks->notes, marks->count, sizeof(*note), compare);
+}
+
+/* Whether the note is older than a loss that was told, or is that of the loss. A token that has
+ * ended may be used anew when the retry window is over. The time of the loss, with which it is
+ * forgotten, takes the place of the value. */
+static bool was_told(const struct session_reading *reading, enum session_hash hash,
+                     struct session_note *note)
+{
+    const struct session_note *mark = mark_of(reading, note);
+
+    if (mark == NULL || (hash == SESSION_HASH_NOTES &&
+                         strtoll(note->value, NULL, 10) >= strtoll(mark->value, NULL, 10)))
+        return false;
+    memcpy(note->value, mark->value, sizeof(note->value));
+    return true;
 }
 
 static void drop_told(struct session_reading *reading, enum session_hash hash)
@@ -122,6 +132,16 @@ static void finish(struct session_reading *reading)
     for (int hash = 0; hash < SESSION_HASHES && reading->marks.count > 0; hash++)
         drop_told(reading, hash);
     reading->done(reading->arg, CALL_DONE);
+}
+
+bool session_loss_was_told(const struct session_reading *reading, const struct lease_ref *ref,
+                           int64_t noted_ms)
+{
+    const struct session_note note = {.ref = *ref};
+    const struct session_note *mark = mark_of(reading, &note);
+    int64_t slack_ms = store_config(reading->store)->retry_window_ms / 2;
+
+    return mark != NULL && noted_ms <= strtoll(mark->value, NULL, 10) + slack_ms;
 }
 
 static bool is_last(const struct redis_value *page)

@@ -8,7 +8,8 @@
 #include "storage/store/store.h"
 #include "storage/store/turns.h"
 
-/* Of a note: epoch ms and attempts. Of a loss: reason and kind, a newline between. */
+/* Of a note: epoch ms and attempts. Of a loss: reason and kind, a newline between; in a quorum
+ * epoch ms and a blank before it. */
 enum { SESSION_NOTE_SIZE = 40, SESSION_CURSOR_SIZE = 24 };
 
 struct session_note {
@@ -35,7 +36,8 @@ struct session_reading {
     void *arg;
     struct session_notes hashes[SESSION_HASHES];
     /* Of a quorum: losses of which the client was told, while a server that still has them, or
-     * the notes of their leases, was away. They are in neither hash. */
+     * the notes of their leases, was away, each with the time of the loss. They are in neither
+     * hash. */
     struct session_notes told;
     struct session_notes marks;
     enum session_hash hash;           /* that is being read */
@@ -55,6 +57,10 @@ struct turns *session_large_turns(struct store *store, bool for_keep_alives);
  * more pages waits for its turn as a large look. `done` may be called at once. */
 void session_notes_read(struct session_reading *reading, const struct redis_value *notes,
                         const struct redis_value *lost);
+/* Of a lease that is lost, with this time in its note: whether that was told. A request with
+ * the token that came after that was refused, but has made the note newer. */
+bool session_loss_was_told(const struct session_reading *reading, const struct lease_ref *ref,
+                           int64_t noted_ms);
 /* Frees the notes and losses, and ends the large look, if it is one. */
 void session_notes_release(struct session_reading *reading);
 

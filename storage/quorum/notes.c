@@ -94,7 +94,7 @@ void quorum_put_back(struct redis_value *entries, size_t from, size_t to, int64_
         char *rest, *made;
         int64_t ms = strtoll(text, &rest, 10);
         if (rest == text)
-            continue; /* the loss of a lease, or the sentinel */
+            continue; /* the sentinel */
         int made_len = asprintf(&made, "%" PRId64 "%s", ms - ahead_ms, rest);
         assert(made_len > 0);
         value_put(entries, i, value_make_text(made, (size_t)made_len));
@@ -189,7 +189,38 @@ static void answer_told(struct quorum_call *call)
     quorum_call_answer(call, value_make_integer(0));
 }
 
-/* A server that is away has a loss, or the note of the lease, until it has confirmed this. */
+/* A ref with the time before it when the loss was noted; of a loss that this keep-alive has
+ * found that is not known, and is now. The caller frees it. */
+static char *make_loss(const struct redis_command *command, size_t i, int64_t now_ms)
+{
+    const char *text = command->argv[i];
+    int len = (int)command->lens[i], made_len;
+    char *made;
+
+    if (text[strspn(text, "0123456789")] == ' ')
+        made_len = asprintf(&made, "%.*s", len, text);
+    else
+        made_len = asprintf(&made, "%" PRId64 " %.*s", now_ms, len, text);
+    assert(made_len > 0);
+    return made;
+}
+
+/* Each server gets the difference of its clock. */
+static void tell(struct quorum_call *call, struct script_args *args)
+{
+    for (struct topology_node *node = topology_next_node(call->calls->options.topology, NULL);
+         node != NULL; node = topology_next_node(call->calls->options.topology, node)) {
+        size_t number = topology_node_number(node);
+        args->number_count = 1; /* told_ms stays */
+        args_number(args, QUORUM_SESSION_TOLD_ARG_AHEAD_MS,
+                    quorum_ahead_ms(call->calls, number));
+        quorum_call_repeat(call, SCRIPT_SESSION_TOLD, args, 1U << number,
+                           call->calls->options.config->retry_window_ms);
+    }
+}
+
+/* A server that is away has a loss, or the note of the lease, until it has confirmed this.
+ * After the retry window the mark at the others says so. */
 void quorum_told(struct quorum_call *call, const struct redis_command *command)
 {
     static const enum quorum_key keys[QUORUM_SESSION_TOLD_KEYS] = {
@@ -197,7 +228,7 @@ void quorum_told(struct quorum_call *call, const struct redis_command *command)
         [QUORUM_SESSION_TOLD_KEY_NOTES] = QUORUM_KEY_SESSION_LEASES,
         [QUORUM_SESSION_TOLD_KEY_DUE] = QUORUM_KEY_SESSION_DUE,
         [QUORUM_SESSION_TOLD_KEY_LOST] = QUORUM_KEY_SESSION_LOST};
-    const struct config *config = call->calls->options.config;
+    int64_t now_ms = quorum_clock_ms(call->calls);
     char texts[QUORUM_SESSION_TOLD_KEYS][SESSION_KEY_SIZE];
     struct redis_tag id = redis_tag_of(command->argv[1], command->lens[1]);
     struct script_args args;
@@ -205,11 +236,16 @@ void quorum_told(struct quorum_call *call, const struct redis_command *command)
     for (size_t i = 2; i < command->argc; i += TOLD_BATCH) {
         args_init(&args);
         quorum_put_session_keys(call->calls, &args, keys, QUORUM_SESSION_TOLD_KEYS, id, texts);
-        for (size_t k = i; k < command->argc && k < i + TOLD_BATCH; k++)
-            args_text(&args, QUORUM_SESSION_TOLD_ARG_REFS + k - i, command->argv[k],
-                      command->lens[k]);
-        quorum_call_repeat(call, SCRIPT_SESSION_TOLD, &args, quorum_call_all(call),
-                           config->quarantine_ms + config->retry_window_ms);
+        args_number(&args, QUORUM_SESSION_TOLD_ARG_TOLD_MS, now_ms);
+        char *losses[TOLD_BATCH];
+        size_t count = 0;
+        for (; count < TOLD_BATCH && i + count < command->argc; count++) {
+            losses[count] = make_loss(command, i + count, now_ms);
+            args_string(&args, QUORUM_SESSION_TOLD_ARG_LOSSES + count, losses[count]);
+        }
+        tell(call, &args);
+        while (count > 0)
+            free(losses[--count]);
     }
     quorum_call_later(call, answer_told);
 }

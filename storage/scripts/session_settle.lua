@@ -53,7 +53,8 @@ local MARK = '.5'
 -- 1 ms, so that the mark makes it no later. As text: each lease pays for a number.
 local renewed_again = lib.number.integer(
   now + again_ms - 1 - math.floor(now % 97 * again_ms / 970)) .. MARK
-local scores, losses = {}, nil
+local scores, losses, found_at = {}, nil, ''
+--quorum: found_at = lib.number.integer(now) .. ' '
 
 local function look_again(ref, at)
   scores[#scores + 1] = at
@@ -67,15 +68,20 @@ end
 
 -- `kept`: the note that stays, because a request for the lease may be under way.
 local function note_loss(ref, why, kind, kept)
+  --quorum: local told = string.match(call('hget', lost, ' ' .. ref) or '', '^%d+')
+  --quorum: local noted = string.match(call('hget', notes, ref), '^%d+') or 0
   if kept then
     call('hset', notes, ref, kept)
     look_again(ref, now + math.min(LOOK_AGAIN_MS, again_ms))
   else
     forget(ref)
   end
-  --quorum: call('hdel', lost, ' ' .. ref) -- its token was used again after the loss was told
+  -- A request that was refused after the loss was told may have made the note newer; later
+  -- the token was used again.
+  --quorum: if told and tonumber(noted) <= told + window_ms / 2 then return end
+  --quorum: call('hdel', lost, ' ' .. ref)
   if call('hlen', lost) < LOSSES_MAX then
-    call('hset', lost, ref, why .. '\n' .. kind)
+    call('hset', lost, ref, found_at .. why .. '\n' .. kind)
   end
   losses = losses or {}
   local n = #losses

@@ -73,7 +73,8 @@ static void lose(struct look_call *call, size_t i, const struct redis_value *rep
                       "expired");
     session_copy_word(value_at(reply, LEASE_CLAIM_REPLY_LOST_KIND), kind, sizeof(kind), "lock");
     session_verdict_lost(&call->verdicts[i], reason, kind);
-    session_losses_add(call, &call->refs[i], reason, kind);
+    if (!session_loss_was_told(&call->reading, &call->refs[i], call->noted_ms[i]))
+        session_losses_add(call, &call->refs[i], reason, kind);
 }
 
 /* --- leases that the client does not know of ---------------------------------------------- */
@@ -302,14 +303,16 @@ static void on_not_read(struct look_call *call, enum call_outcome outcome)
 static void forget_told(const struct look_call *call)
 {
     const struct session_notes *told = &call->reading.told;
-    char **refs = calloc(told->count + 1, sizeof(*refs));
+    char **texts = calloc(told->count + 1, sizeof(*texts));
 
-    assert(refs != NULL);
+    assert(texts != NULL);
     for (size_t i = 0; i < told->count; i++)
-        refs[i] = told->notes[i].ref.text;
+        texts[i] = session_loss_text(&told->notes[i].ref, told->notes[i].value);
     if (call->claims && told->count > 0)
-        session_forget_losses(call->store, call->session_id, refs, told->count);
-    free(refs);
+        session_forget_losses(call->store, call->session_id, texts, told->count);
+    for (size_t i = 0; i < told->count; i++)
+        free(texts[i]);
+    free(texts);
 }
 
 static void on_read(void *arg, enum call_outcome outcome)

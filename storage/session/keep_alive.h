@@ -72,7 +72,10 @@ struct look_call {
 void session_look_take_waits(struct look_call *call, const struct redis_value *reply);
 void session_look_free_waits(struct look_call *call);
 
-/* losses.c: takes the losses that were read before, next to room for one of each note. */
+/* losses.c: the text of a loss for session_forget_losses(). `noted`: what begins with the time
+ * when it was noted, or does not. The caller frees it. */
+char *session_loss_text(const struct lease_ref *ref, const char *noted);
+/* Takes the losses that were read before, next to room for one of each note. */
 void session_losses_take(struct look_call *call);
 void session_losses_add(struct look_call *call, const struct lease_ref *ref, const char *reason,
                         const char *kind);

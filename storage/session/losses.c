@@ -9,19 +9,42 @@
 #include "storage/session/keep_alive.h"
 #include "storage/store/visits.h"
 
-void session_losses_add(struct look_call *call, const struct lease_ref *ref, const char *reason,
-                        const char *kind)
+/* `noted`: see session_loss_text(). */
+static void add(struct look_call *call, const struct lease_ref *ref, const char *noted,
+                const char *reason, const char *kind)
 {
     struct look_losses *losses = &call->losses;
     struct session_loss_view *loss = &losses->views[losses->count];
 
     losses->refs[losses->count] = *ref;
     losses->is_forced[losses->count++] = strcmp(reason, "forced") == 0;
-    loss->ref = ref->text;
+    loss->text = session_loss_text(ref, noted);
     lease_ref_id(ref, loss->lease_id);
     loss->lock = session_look_names(call->store, ref, &loss->locks);
     snprintf(loss->reason, sizeof(loss->reason), "%s", reason);
     snprintf(loss->kind, sizeof(loss->kind), "%s", kind);
+}
+
+void session_losses_add(struct look_call *call, const struct lease_ref *ref, const char *reason,
+                        const char *kind)
+{
+    add(call, ref, "", reason, kind);
+}
+
+static size_t time_len(const char *text)
+{
+    size_t len = strspn(text, "0123456789");
+
+    return len > 0 && text[len] == ' ' ? len + 1 : 0;
+}
+
+char *session_loss_text(const struct lease_ref *ref, const char *noted)
+{
+    char *text;
+    int len = asprintf(&text, "%.*s%s", (int)time_len(noted), noted, ref->text);
+
+    assert(len > 0);
+    return text;
 }
 
 void session_losses_take(struct look_call *call)
@@ -38,14 +61,14 @@ void session_losses_take(struct look_call *call)
     assert(losses->known != NULL && losses->views != NULL);
     assert(losses->refs != NULL && losses->is_forced != NULL);
     for (size_t i = 0; i < lost->count; i++) {
-        const char *text = lost->notes[i].value;
+        const char *noted = lost->notes[i].value, *text = noted + time_len(noted);
         size_t reason_len = strcspn(text, "\n");
         char reason[LEASE_REASON_SIZE];
         snprintf(reason, sizeof(reason), "%.*s", (int)reason_len, text);
         losses->known[i] = lost->notes[i].ref;
         if (losses->known[i].lock_count > 0)
-            session_losses_add(call, &losses->known[i], reason,
-                               text + reason_len + (text[reason_len] == '\n'));
+            add(call, &losses->known[i], noted, reason,
+                text + reason_len + (text[reason_len] == '\n'));
     }
 }
 
@@ -76,6 +99,7 @@ void session_losses_release(struct look_losses *losses)
     for (size_t i = 0; i < losses->count; i++) {
         lock_names_unref(losses->views[i].locks);
         free(losses->views[i].forced);
+        free(losses->views[i].text);
     }
     free(losses->known);
     free(losses->views);

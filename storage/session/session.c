@@ -116,7 +116,7 @@ static void on_ignored(void *arg, const struct redis_result *result)
     (void)result;
 }
 
-void session_forget_losses(struct store *store, const char *session_id, char *const *refs,
+void session_forget_losses(struct store *store, const char *session_id, char *const *texts,
                            size_t count)
 {
     const char **argv = malloc((count + 2) * sizeof(*argv));
@@ -130,8 +130,8 @@ void session_forget_losses(struct store *store, const char *session_id, char *co
     argv[1] = lost.text;
     lens[1] = lost.len;
     for (size_t i = 0; i < count; i++) {
-        argv[i + 2] = refs[i];
-        lens[i + 2] = strlen(refs[i]);
+        argv[i + 2] = texts[i];
+        lens[i + 2] = strlen(texts[i]);
     }
     const struct redis_command command = {.argc = count + 2, .argv = argv, .lens = lens};
     const struct redis_tag tag = redis_tag_of(lost.text, lost.len);

@@ -54,7 +54,7 @@ struct session_lease_view {
 };
 
 struct session_loss_view {
-    const char *ref; /* for session_forget_losses() */
+    char *text; /* for session_forget_losses() */
     char lease_id[LEASE_ID_SIZE];
     const char *lock;
     struct lock_names *locks; /* as above */
@@ -127,8 +127,9 @@ void session_keep_alive(struct store *store, const char *session_id,
  * leases. Non-zero: that is no cursor, and `done` does not come. */
 int session_look(struct store *store, const char *session_id, size_t limit, const char *cursor,
                  session_done *done, void *arg) __attribute__((warn_unused_result));
-/* These losses have reached the client. */
-void session_forget_losses(struct store *store, const char *session_id, char *const *refs,
+/* These losses have reached the client. Each text is a ref; in a quorum epoch ms when the loss
+ * was noted, where that is known, and a blank stand before it. */
+void session_forget_losses(struct store *store, const char *session_id, char *const *texts,
                            size_t count);
 /* Ends it and releases all its leases, in as many steps as it takes. */
 void session_end(struct store *store, const char *session_id, session_done *done, void *arg);

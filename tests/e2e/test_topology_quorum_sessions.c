@@ -504,6 +504,40 @@ static void test_a_loss_is_told_once(struct world *w)
     }
 }
 
+static bool has_loss(struct redis *server, const struct session *s, const char *ref)
+{
+    return redis_int(server, "HEXISTS rlockd:session-lost:{%s} %s", s->id, ref) == 1;
+}
+
+/* That it was told lies in the socket of a server while the token is used for another lease:
+ * what comes late leaves the note of that lease. */
+static void test_a_loss_that_was_told_late(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front a = quorum_front(q, "--retry-window-ms", "1000", NULL);
+    struct quorum_front b = quorum_front(q, "--retry-window-ms", "1000", NULL);
+    struct session s = session_new(b.fe, "ttl_ms=60000");
+    const char *token = token_new(w);
+    const char *id = reply_str(session_put(b.fe, &s, "jobs", token, NULL), "lease_id");
+    const char *ref = text(w, "%s jobs", id);
+
+    wait_until(quorum_holds(q, "jobs") == 3, SOON_MS);
+    expect_bool(force_unlock(b.fe, "jobs"), "unlocked", true);
+    session_look(b.fe, s.id);
+    for (int i = 0; i < 3; i++)
+        wait_until(has_loss(q->server[i], &s, ref), SOON_MS);
+    proxy_set(a.proxy[2], PROXY_BLACKHOLE);
+    expect_loss(kept(a.fe, &s), "jobs", "forced");
+    nap_ms(1200);
+    expect_status(session_put(b.fe, &s, "jobs", token, NULL), 201);
+    wait_until(quorum_holds(q, "jobs") == 3, SOON_MS);
+    proxy_set(a.proxy[2], PROXY_PASS);
+    wait_until(!has_loss(q->server[2], &s, ref), SOON_MS);
+    for (int i = 0; i < 3; i++) /* with the sentinel */
+        assert_int_equal(redis_int(q->server[i], "HLEN rlockd:session-leases:{%s}", s.id), 2);
+    expect_alive(kept(a.fe, &s), 1);
+}
+
 /* After the retry window the token of a loss that was told may be used for another lease. */
 static void test_a_token_of_a_loss_is_used_again(struct world *w)
 {
@@ -605,6 +639,7 @@ static const struct e2e_test tests[] = {
     E2E_TEST(test_one_of_two_servers_has_the_session),
     E2E_TEST(test_a_session_in_quarantine),
     E2E_TEST(test_a_loss_is_told_once),
+    E2E_TEST(test_a_loss_that_was_told_late),
     E2E_TEST(test_a_token_of_a_loss_is_used_again),
     E2E_TEST(test_a_lost_majority),
     E2E_TEST(test_a_loss_beside_another_session),

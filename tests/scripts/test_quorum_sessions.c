@@ -265,106 +265,7 @@ static void visit_that_repairs_renews_what_is_in_its_care(void **state)
     expect_command("held\n*\n\nlock\n", "GET " RECORD(A));
 }
 
-/* --- losses, and the index ---------------------------------------------------------------- */
-
-static redisReply *settle(const char *verdict)
-{
-    return run(SCRIPT_SESSION_SETTLE, KEYS(SESSION, NOTES, DUE, LOST),
-               ARGS(WINDOW, "10000", "", "", "0", A_REF, verdict));
-}
-
-/* A visit that was told so long ago what is due. The deadline is that of another node. */
-static void settle_visit(const char *verdict, const char *ago_ms)
-{
-    run(SCRIPT_SESSION_SETTLE, KEYS(SESSION, NOTES, DUE, LOST),
-        ARGS(WINDOW, "10000", "1", ago_ms, "0", A_REF, verdict));
-}
-
-/* A verdict is by what the visit saw: meanwhile a request may have settled the lease. */
-static void visit_that_stood_still_forgets_nothing_new(void **state)
-{
-    static const char *const verdicts[] = {"gone", "vanished"};
-
-    (void)state;
-    session_open("30000");
-    BIND(A_REF);
-    settle("later 1000");
-    settle_visit("later 100000", "50");
-    int64_t due_ms = atoll(reply_text(command("ZSCORE " DUE " %s", A_REF)));
-    assert_in_range(due_ms - redis_now_ms(), 1, 1000);
-    command("HSET " NOTES " %s %s", A_REF,
-            text("%lld +lock", (long long)redis_now_ms() - 11000));
-    for (size_t i = 0; i < 2; i++) {
-        settle_visit(verdicts[i], "12000");
-        expect_command("1", "HEXISTS " NOTES " %s", A_REF);
-        expect_command("0", "HEXISTS " LOST " %s", A_REF);
-    }
-    settle_visit("vanished", "50");
-    expect_command("1", "HEXISTS " LOST " %s", A_REF);
-}
-
-static void told(const char *ref)
-{
-    expect(run(SCRIPT_SESSION_TOLD, KEYS(SESSION, NOTES, DUE, LOST), ARGS(ref)), "0");
-}
-
-static void loss_that_was_told_is_forgotten_with_its_note(void **state)
-{
-    (void)state;
-    session_open("30000");
-    BIND(A_REF);
-    settle("lost expired lock");
-    expect_command("1", "HEXISTS " LOST " %s", A_REF);
-    told(A_REF);
-    expect_command("0", "HEXISTS " LOST " %s", A_REF);
-    /* This node was away when the loss was noted at the others. */
-    BIND(A_REF);
-    told(A_REF);
-    settle("lost expired lock");
-    expect_command("0", "HEXISTS " LOST " %s", A_REF);
-    expect_command("1", "HLEN " NOTES); /* the sentinel */
-}
-
-#define A_MARK " " A_REF
-
-static void loss_that_was_told_leaves_a_mark(void **state)
-{
-    (void)state;
-    told(A_REF); /* without the session there is nothing to mark */
-    expect_command("0", "EXISTS " LOST);
-    session_open("30000");
-    told(A_REF);
-    expect_command("1", "HLEN " LOST);
-    expect_lasts(LOST, 30000 + 60000);
-    int64_t told_ms = 0, until_ms = 0;
-    const char *mark = reply_text(command("HGET " LOST " %s", A_MARK));
-    assert_int_equal(sscanf(mark, "%" SCNd64 " %" SCNd64, &told_ms, &until_ms), 2);
-    assert_in_range(until_ms - told_ms, 85000, 90000);
-    /* Marks that are over go with the next ones. */
-    command("HSET " LOST " %s %s", " " B " old", text("1 %lld", (long long)told_ms - 1));
-    told(B " jobs");
-    expect_command("0", "HEXISTS " LOST " %s", " " B " old");
-    expect_command("2", "HLEN " LOST);
-    /* Of a token that is used again the loss is told again. */
-    BIND(A_REF);
-    settle("lost expired lock");
-    expect_command("0", "HEXISTS " LOST " %s", A_MARK);
-    expect_command("1", "HEXISTS " LOST " %s", A_REF);
-}
-
-static void marks_leave_room_for_losses(void **state)
-{
-    enum { MARKS_MAX = 1000 };
-
-    (void)state;
-    session_open("30000");
-    for (int i = 0; i < MARKS_MAX + 5; i++)
-        told(text(B " %d", i));
-    expect_command("1000", "HLEN " LOST);
-    BIND(A_REF);
-    settle("lost expired lock");
-    expect_command("1", "HEXISTS " LOST " %s", A_REF);
-}
+/* --- the index ---------------------------------------------------------------------------- */
 
 static redisReply *index_claim(int64_t claim_ms)
 {
@@ -452,10 +353,6 @@ int main(void)
         NODE_TEST(visits_of_another_session_change_nothing),
         NODE_TEST(end_of_a_session_spends_no_lease_that_is_missing_here),
         NODE_TEST(visit_that_repairs_renews_what_is_in_its_care),
-        NODE_TEST(visit_that_stood_still_forgets_nothing_new),
-        NODE_TEST(loss_that_was_told_is_forgotten_with_its_note),
-        NODE_TEST(loss_that_was_told_leaves_a_mark),
-        NODE_TEST(marks_leave_room_for_losses),
         NODE_TEST(claims_have_one_number_at_all_nodes),
         NODE_TEST(claims_of_a_node_whose_clock_is_far_ahead),
         NODE_TEST(row_of_a_listing_says_whether_the_index_has_the_session),

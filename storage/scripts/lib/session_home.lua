@@ -11,8 +11,9 @@
 --                               a half if the note has the mark for sure; has the same members
 --                               as the notes
 -- rlockd:session-lost:{<id>}    hash: ref -> reason and kind, a newline between, to be told; at
---                               a node of a quorum also marks of those that were told: see
---                               quorum/session_told.lua
+--                               a node of a quorum, before the reason, epoch ms when the loss
+--                               was noted and a blank; there also marks of losses that were
+--                               told: see quorum/session_told.lua
 --
 -- A ref is a lease id, a blank and the name of its lock; of several locks each name after a
 -- newline. All four keys last until the session's deadline and the retry window after it.

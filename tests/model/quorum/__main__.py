@@ -4,22 +4,23 @@ first: the product's code is tested against what the model prints.
 usage: python3 tests/model/quorum [--long] [--only WORD] [--brief] [--cases FILE]
 
 Explores every state of small scenarios (locks.py, readers.py, sessions.py, masters.py,
-waiters.py): the protocol has to hold in each, and each weaker variant has to fail. Nodes are
-masters that know nothing of each other. Scripts run at any time after they were sent, or never,
-some of them twice; front ends conclude from any replies, late or never; clocks drift; nodes
-restart without data, or with old data.
+waiters.py, notes.py): the protocol has to hold in each, and each weaker variant has to fail.
+Nodes are masters that know nothing of each other. Scripts run at any time after they were sent,
+or never, some of them twice; front ends conclude from any replies, late or never; clocks drift;
+nodes restart without data, or with old data.
 
 --long: every state of each scenario; without it a scenario ends after 25,000 states, that is
 after all runs of some number of steps
 --only: what has this word in its text     --brief: no steps that lead to counterexamples
 --cases: writes the cases for the product's code
 
-Checked in every state (client.py, waiters.py):
+Checked in every state (client.py, waiters.py, notes.py):
   S1  fencing tokens grow from grant to grant; a lease keeps its token
   S2  no two leases that exclude each other are relied on at a time, by what was answered
   S3  a request that begins after the end of its lease or session was answered holds nothing
   S   a session lasts until the deadline that its client was answered
   L   what may be granted can be granted; a refused request leaves no votes; no wake-up is lost
+  N, T  no note of a lease that holds goes, no loss goes that was not told, none is told twice
   D2, O2, O3, R2  DELETE, GET and the check of a token answer the truth; renewed leases last"""
 import argparse
 import sys
@@ -28,13 +29,14 @@ import time
 import cases
 import locks
 import masters
+import notes
 import readers
 import search
 import sessions
 import waiters
 
 PARTS = ((locks, search), (readers, search), (sessions, search), (masters, search),
-         (waiters, waiters))
+         (waiters, waiters), (notes, notes))
 STATES_IN_CI = 25_000
 STATES_MAX = 5_000_000
 
