@@ -18,8 +18,10 @@
  * connection wakes every waiter before that. */
 #define REFUSED_SLEEP_MS (REDIS_ASK_AGAIN_NS / CLOCK_NS_PER_MS)
 /* A note of an attempt stays in the lease's session for longer than this whatever the lock's
- * home says; an attempt that comes later is noted again. */
-#define NOTE_NS (5 * CLOCK_NS_PER_S)
+ * home says (UNDER_WAY_MS in session_settle.lua). Before an attempt that would be sent later
+ * than the second time, there is another note. */
+#define NOTE_NS (9 * CLOCK_NS_PER_S)
+#define NOTE_SENT_NS (5 * CLOCK_NS_PER_S)
 
 static void on_tried(void *arg, const struct attempt_result *result);
 static void on_prepared(void *arg, const struct preparation *preparation);
@@ -80,16 +82,17 @@ static void prepare(struct acquisition *acquisition)
 }
 
 /* Whether the note of the attempt may be gone, because this worker stood still, or attempts are
- * held back. A note is safe for NOTE_NS from its preparation on; that of a request that waits,
- * and of which the lock's home knows, from its deadline on. */
-static bool is_note_stale(const struct acquisition *acquisition, int64_t now_ns)
+ * held back. A note is safe for `life_ns` from its preparation on; that of a request that
+ * waits, and of which the lock's home knows, from its deadline on. */
+static bool is_note_stale(const struct acquisition *acquisition, int64_t now_ns,
+                          int64_t life_ns)
 {
     bool is_known = acquisition->attempt.registered && !acquisition->is_unwritten;
     int64_t since_ns = is_known ? acquisition->deadline_ns : acquisition->asked_ns;
 
     if (since_ns < acquisition->asked_ns)
         since_ns = acquisition->asked_ns;
-    return now_ns - since_ns > NOTE_NS;
+    return now_ns - since_ns > life_ns;
 }
 
 bool acquisition_must_prepare(const struct acquisition *acquisition)
@@ -97,7 +100,8 @@ bool acquisition_must_prepare(const struct acquisition *acquisition)
     if (!lease_needs_preparation(acquisition->lease))
         return false;
     return !acquisition->prepared || acquisition->is_note_in_doubt ||
-           is_note_stale(acquisition, loop_now_ns(acquisition->acquirer->options.loop));
+           is_note_stale(acquisition, loop_now_ns(acquisition->acquirer->options.loop),
+                         NOTE_SENT_NS);
 }
 
 /* Waits without an attempt, if a release is likely to grant the lock to this request. False:
@@ -289,7 +293,7 @@ void acquisition_tried(struct acquisition *acquisition, const struct attempt_res
     }
     /* By the clock and not the loop's: the worker may have stood still within this turn. */
     bool has_note = !lease_needs_preparation(acquisition->lease) ||
-                    !is_note_stale(acquisition, clock_ns());
+                    !is_note_stale(acquisition, clock_ns(), NOTE_NS);
     acquisition->waiter.trying = false;
     acquisition->is_unwritten = result->outcome == TRY_NOT_EXECUTED ||
                                 result->outcome == TRY_UNKNOWN;

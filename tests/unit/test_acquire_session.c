@@ -108,7 +108,7 @@ static void a_worker_that_stood_still_asks_again(void **state)
 static void a_grant_without_a_fresh_note_is_none(void **state)
 {
     (void)state;
-    loop.now_ns = clock_ns() - 6 * S;
+    loop.now_ns = clock_ns() - 11 * S;
     start(a, 0);
     prepared(a);
     answer(a, TRY_GRANTED);
