@@ -23,7 +23,7 @@ static inline struct reply *kept(struct front *fe, const struct session *s)
     return r;
 }
 
-/* The same for a request for a lock, which a release is on its way to. */
+/* A request for a lock: asked again where a release is on its way, too. */
 static inline struct reply *granted(struct front *fe, const struct session *s, const char *lock,
                                     const char *token, const char *query)
 {
