@@ -399,12 +399,6 @@ static void on_timer(void *arg)
         acquisition_enter(acquisition, LAST_ATTEMPT);
 }
 
-static struct acquisition **list_of_session(struct acquirer *acquirer, const char *session_id)
-{
-    return &acquirer
-                ->of_sessions[text_hash(session_id, strlen(session_id)) & (SESSION_LISTS - 1)];
-}
-
 struct acquisition *acquire_start(struct acquirer *acquirer, const struct lease *lease,
                                   int64_t deadline_ns, bool (*may_wait)(void *arg),
                                   acquire_done *done, void *arg)
@@ -430,7 +424,7 @@ struct acquisition *acquire_start(struct acquirer *acquirer, const struct lease 
     };
     DL_APPEND(acquirer->acquisitions, acquisition);
     if (lease->session_id[0] != '\0') {
-        acquisition->session_list = list_of_session(acquirer, lease->session_id);
+        acquisition->session_list = &acquirer->of_sessions[session_list(lease->session_id)];
         DL_APPEND2(*acquisition->session_list, acquisition, session_prev, session_next);
     }
     if (lease_needs_preparation(lease) || lease->token != TOKEN_FRESH)
@@ -471,19 +465,23 @@ void acquirer_redis_is_up(struct acquirer *acquirer)
     waiters_wake_all(acquirer->options.waiters);
 }
 
-void acquirer_session_changed(struct acquirer *acquirer, const char *session_id)
+void acquirer_session_changed(struct acquirer *acquirer, const char *session_id,
+                              const struct owner_grant *grant)
 {
-    struct acquisition **list = list_of_session(acquirer, session_id), *acquisition, *next;
+    struct acquisition **list = &acquirer->of_sessions[session_list(session_id)];
+    struct acquisition *acquisition, *next;
     char name[KEY_NAME_MAX + 1];
 
     waiters_lease_changed(acquirer->options.waiters);
     DL_FOREACH_SAFE2(*list, acquisition, next, session_next)
     {
         const struct lease *lease = acquisition->lease;
-        if (acquisition->wait_began_ns == 0 || strcmp(lease->session_id, session_id) != 0)
+        if (acquisition->wait_began_ns == 0 || strcmp(lease->session_id, session_id) != 0 ||
+            (grant != NULL && strcmp(lease->owner, grant->owner) != 0))
             continue;
         size_t len = waited_name(acquisition, name);
-        waiters_retry_lease(acquirer->options.waiters, name, len, lease->id);
+        if (grant == NULL || (len == grant->len && memcmp(name, grant->name, len) == 0))
+            waiters_retry_lease(acquirer->options.waiters, name, len, lease->id);
     }
 }
 

@@ -31,6 +31,13 @@ struct long_wait_watcher {
     void *arg;
 };
 
+/* A lock that an owner of a session got, by its name in Redis. */
+struct owner_grant {
+    char owner[LOCK_OWNER_SIZE];
+    const char *name;
+    size_t len;
+};
+
 struct acquirer_options {
     struct loop *loop;
     struct metrics *metrics;
@@ -84,9 +91,11 @@ bool acquire_hand_over(struct acquirer *acquirer, const struct lease *lease, lea
  * to wait; with an attempt under way, by the reply to that attempt. If an attempt is unknown,
  * the acquisition ends with TRY_UNKNOWN. */
 void acquirer_drain(struct acquirer *acquirer);
-/* Something happened to this session: the acquisitions that wait for it try at once, and learn
- * whether it ended. */
-void acquirer_session_changed(struct acquirer *acquirer, const char *session_id);
+/* Something happened to this session: its acquisitions that wait try at once, and learn whether
+ * it ended. `grant`: an owner got a lock, so only this owner's that wait for it try; or NULL.
+ */
+void acquirer_session_changed(struct acquirer *acquirer, const char *session_id,
+                              const struct owner_grant *grant);
 /* Messages about sessions may have been missed: each acquisition asks its session anew, with
  * its next attempt. */
 void acquirer_doubt_notes(struct acquirer *acquirer);

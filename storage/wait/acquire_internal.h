@@ -17,8 +17,10 @@
 #define RLOCKD_STORAGE_WAIT_ACQUIRE_INTERNAL_H
 
 #include <stdbool.h>
+#include <string.h>
 
 #include "server/base/pool.h"
+#include "server/base/text.h"
 #include "storage/lease/hand_over.h"
 #include "storage/store/key.h"
 #include "storage/lease/prepare.h"
@@ -28,6 +30,12 @@
 
 /* A power of two. */
 enum { SESSION_LISTS = 256 };
+
+/* The number of the list that a session is in. */
+static inline size_t session_list(const char *session_id)
+{
+    return text_hash(session_id, strlen(session_id)) & (SESSION_LISTS - 1);
+}
 
 /* How long the first attempt of a request is put off if a hand-over will probably grant the
  * lock first: then the wait costs no script besides the hand-over. Only if a request of this

@@ -7,12 +7,18 @@
 #include <utlist.h>
 
 #include "storage/store/key.h"
+#include "storage/wait/acquire_internal.h"
 
 struct session_watch {
     struct session_watch_options options;
     struct subscription sessions;
-    struct session_watcher *watchers;
+    struct session_watcher *of_sessions[SESSION_LISTS];
 };
+
+static struct session_watcher **list_of(struct session_watch *watch, const char *session_id)
+{
+    return &watch->of_sessions[session_list(session_id)];
+}
 
 void session_watcher_stop(struct session_watcher *watcher)
 {
@@ -23,7 +29,7 @@ void session_watcher_stop(struct session_watcher *watcher)
     watcher->watch = NULL;
     timer_cancel(loop_timers(watch->options.loop), &watcher->deadline);
     watch->options.slots->used--;
-    DL_DELETE(watch->watchers, watcher);
+    DL_DELETE(*list_of(watch, watcher->session_id), watcher);
 }
 
 static void notify(void *arg)
@@ -46,18 +52,18 @@ bool session_watcher_start(struct session_watch *watch, struct session_watcher *
     watcher->watch = watch;
     watcher->deadline = (struct timer){.fire = notify, .arg = watcher};
     timer_arm(loop_timers(watch->options.loop), &watcher->deadline, deadline_ns);
-    DL_APPEND(watch->watchers, watcher);
+    DL_APPEND(*list_of(watch, watcher->session_id), watcher);
     return true;
 }
 
-/* Notifies the watchers of a session; NULL: all. A watcher that its callback starts again is at
- * the end of the list, behind the last watcher that is notified. */
-static void notify_each(struct session_watch *watch, const char *session_id)
+/* Notifies the watchers of a session; NULL: all of the list. A watcher that its callback starts
+ * again is at the end of the list, behind the last watcher that is notified. */
+static void notify_each(struct session_watcher **list, const char *session_id)
 {
     struct session_watcher *watcher, *next;
-    const struct session_watcher *last = watch->watchers != NULL ? watch->watchers->prev : NULL;
+    const struct session_watcher *last = *list != NULL ? (*list)->prev : NULL;
 
-    DL_FOREACH_SAFE(watch->watchers, watcher, next) {
+    DL_FOREACH_SAFE(*list, watcher, next) {
         bool is_last = watcher == last;
         if (session_id == NULL || strcmp(watcher->session_id, session_id) == 0)
             notify(watcher);
@@ -68,7 +74,8 @@ static void notify_each(struct session_watch *watch, const char *session_id)
 
 void session_watch_notify_all(struct session_watch *watch)
 {
-    notify_each(watch, NULL);
+    for (size_t i = 0; i < SESSION_LISTS; i++)
+        notify_each(&watch->of_sessions[i], NULL);
 }
 
 /* Messages that were published meanwhile are lost, also one that the session of a waiting
@@ -93,22 +100,41 @@ static void on_question(struct session_watch *watch, const char *session_id, con
     long_waits_asked(watch->options.long_waits, session_id, question);
 }
 
+/* "<owner> <name of the lock>". */
+static void on_grant(struct session_watch *watch, const char *session_id, const char *text,
+                     size_t len)
+{
+    const char *space = memchr(text, ' ', len);
+    size_t owner_len = space != NULL ? (size_t)(space - text) : 0;
+    struct owner_grant grant;
+
+    if (owner_len == 0 || owner_len >= sizeof(grant.owner))
+        return;
+    memcpy(grant.owner, text, owner_len);
+    grant.owner[owner_len] = '\0';
+    grant.name = space + 1;
+    grant.len = len - owner_len - 1;
+    acquirer_session_changed(watch->options.acquirer, session_id, &grant);
+}
+
 static void on_message(void *arg, const char *payload, size_t len)
 {
     struct session_watch *watch = arg;
     char session_id[SESSION_ID_SIZE];
     size_t id_len = SESSION_ID_SIZE - 1;
 
-    if (len < id_len || (len > id_len && payload[id_len] != ' '))
+    if (len < id_len)
         return;
     memcpy(session_id, payload, id_len);
     session_id[id_len] = '\0';
-    if (len > id_len) {
+    if (len == id_len) {
+        notify_each(list_of(watch, session_id), session_id);
+        acquirer_session_changed(watch->options.acquirer, session_id, NULL);
+    } else if (payload[id_len] == ' ') {
         on_question(watch, session_id, payload + id_len + 1, len - id_len - 1);
-        return;
+    } else if (payload[id_len] == ':') {
+        on_grant(watch, session_id, payload + id_len + 1, len - id_len - 1);
     }
-    notify_each(watch, session_id);
-    acquirer_session_changed(watch->options.acquirer, session_id);
 }
 
 struct session_watch *session_watch_new(const struct session_watch_options *options)
@@ -127,7 +153,8 @@ struct session_watch *session_watch_new(const struct session_watch_options *opti
 
 void session_watch_free(struct session_watch *watch)
 {
-    assert(watch->watchers == NULL);
+    for (size_t i = 0; i < SESSION_LISTS; i++)
+        assert(watch->of_sessions[i] == NULL);
     topology_unsubscribe(watch->options.topology, &watch->sessions);
     free(watch);
 }

@@ -17,8 +17,8 @@ struct session_watch;
 /* One interest, embedded in its owner. */
 struct session_watcher {
     struct session_watcher *prev, *next;
-    struct session_watch *watch; /* NULL: not watching */
-    char session_id[SESSION_ID_SIZE];
+    struct session_watch *watch;      /* NULL: not watching */
+    char session_id[SESSION_ID_SIZE]; /* stays as it is while watching */
     struct timer deadline;
     void (*notified)(void *arg);
     void *arg;

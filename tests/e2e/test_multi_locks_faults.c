@@ -234,6 +234,27 @@ static void test_owners_reenter(struct world *w)
     expect_free(w, "own/b");
 }
 
+/* The release wakes one of them, whose grant lets the other one in. */
+static void test_waiters_of_one_owner_get_in_together(struct world *w)
+{
+    struct session s = session_new(w->a, NULL);
+    const char *holder = token_new(w);
+    struct call *calls[4];
+
+    expect_status(lock_put(w->a, "both/b", holder, "ttl_ms=60000"), 201);
+    for (int i = 0; i < 4; i++)
+        calls[i] = multi_park(i < 2 ? w->a : w->b, &s, token_new(w), "both/a both/b",
+                              ", \"owner\": \"me\", \"wait_ms\": 30000");
+    int64_t freed_ms = now_ms();
+    expect_status(lock_release(w->b, "both/b", holder), 200);
+    for (int i = 0; i < 4; i++) {
+        struct reply *r = call_await(calls[i], 10000);
+
+        expect_status(r, 201);
+        assert_in_range(r->done_ms - freed_ms, 0, allowed_ms(500));
+    }
+}
+
 /* As with one lock: a lock is no fair lock, also where an owner holds it. */
 static void test_owners_hold_no_fair_locks(struct world *w)
 {
@@ -495,6 +516,7 @@ int main(void)
         E2E_TEST(test_a_member_that_vanishes),
         E2E_TEST(test_ends_that_the_watchdog_brings),
         E2E_TEST(test_owners_reenter),
+        E2E_TEST(test_waiters_of_one_owner_get_in_together),
         E2E_TEST(test_owners_hold_no_fair_locks),
         E2E_TEST(test_dead_readers),
         E2E_TEST(test_an_end_takes_one_hold),

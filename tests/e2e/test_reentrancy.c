@@ -319,26 +319,42 @@ static void test_a_crowd_of_one_owner(struct world *w)
 }
 
 /* Two requests of one owner wait; when the first gets in, the second may, too. */
-static void test_waiters_of_one_owner_get_in_together(struct world *w)
+static void get_in_together(struct world *w, struct front *const fronts[2], const char *prefix)
 {
     for (int i = 0; i < 4; i++) {
         const char *lock = text(w, "re-both-%d", i), *holder = token_new(w);
         const char *query = "owner=me&ttl_ms=60000&wait_ms=20000";
-        struct session s = session_new(w->a, NULL);
+        struct session s = session_new(fronts[0], NULL);
         struct call *one, *two;
 
-        expect_status(lock_put(w->a, lock, holder, "ttl_ms=60000"), 201);
-        one = session_call_put(w->a, &s, lock, token_new(w), query);
-        two = session_call_put(i % 2 ? w->a : w->b, &s, lock, token_new(w), query);
-        wait_until(waiter_count(w->a, lock) == 2, 3000);
-        expect_status(lock_release(w->a, lock, holder), 200);
+        expect_status(lock_put(fronts[0], lock, holder, "ttl_ms=60000"), 201);
+        one = session_call_put(fronts[0], &s, lock, token_new(w), query);
+        two = session_call_put(fronts[i % 2], &s, lock, token_new(w), query);
+        wait_until(waiter_count(fronts[0], lock) == 2, 3000);
+        expect_status(lock_release(fronts[0], lock, holder), 200);
         struct reply *a = call_await(one, SOON_MS), *b = call_await(two, SOON_MS);
         expect_status(a, 201);
         expect_status(b, 201);
         expect_int(a, "fencing_token", reply_int(b, "fencing_token"));
         assert_int_equal(reply_int(a, "hold_count") + reply_int(b, "hold_count"), 3);
-        assert_int_equal(holds_in_redis(w, lock, &s, "me"), 2);
+        assert_int_equal(holds_in_redis(w, text(w, "%s%s", prefix, lock), &s, "me"), 2);
     }
+}
+
+static void test_waiters_of_one_owner_get_in_together(struct world *w)
+{
+    struct front *const fronts[] = {w->a, w->b};
+
+    get_in_together(w, fronts, "");
+}
+
+static void test_waiters_of_one_owner_and_a_key_prefix(struct world *w)
+{
+    struct front *fronts[2];
+
+    for (int i = 0; i < 2; i++)
+        fronts[i] = front_start(w, "--redis", w->redis->url, "--key-prefix", "shop:", NULL);
+    get_in_together(w, fronts, "shop:");
 }
 
 /* What a look with the token says of a lease that shares its holder with others. */
@@ -408,6 +424,7 @@ int main(void)
         E2E_TEST(test_a_token_names_one_lease),
         E2E_TEST(test_a_crowd_of_one_owner),
         E2E_TEST(test_waiters_of_one_owner_get_in_together),
+        E2E_TEST(test_waiters_of_one_owner_and_a_key_prefix),
         E2E_TEST(test_look_tells_leases_apart),
         E2E_TEST(test_the_sessions_end_takes_all_holds),
         E2E_TEST(test_owners_named_like_leases),

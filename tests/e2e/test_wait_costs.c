@@ -3,6 +3,7 @@
  * log, which notes every command. */
 #include "counters.h"
 #include "fair.h"
+#include "harness_session.h"
 #include "multi_locks.h"
 #include "sentinel.h"
 
@@ -200,6 +201,40 @@ static void test_a_release_wakes_few(struct world *w)
     nap_ms(300);
     /* The look of redis_has() is no script; a poll may have come in between. */
     assert_in_range(scripts_about(w->redis, kind->name), 2, 2 + STRAY);
+}
+
+/* An owner comes in again while others wait for its lock. None of its session hears of that but
+ * its own waiters for this lock, and here it has none. */
+static void test_a_grant_to_an_owner_costs_its_session_nothing(struct world *w)
+{
+    enum { GRANTS = 20, OTHERS = 6 };
+    struct session s = session_new(w->a, NULL);
+
+    skip_on_masters(w); /* counts what one server is sent */
+    session_hold(w->a, &s, "cost-owner", "owner=me&ttl_ms=60000");
+    for (int i = 0; i < OTHERS; i++)
+        session_hold(w->a, &s, text(w, "cost-owner-%d", i), "ttl_ms=60000");
+    take(w->b, &(struct kind){"cost-owner", "locks", "?", 0}, token_new(w));
+    session_call_put(w->a, &s, "cost-owner", token_new(w), "owner=you&wait_ms=30000");
+    for (int i = 0; i < OTHERS; i++)
+        session_call_put(w->a, &s, text(w, "cost-owner-%d", i), token_new(w),
+                         "owner=me&wait_ms=30000");
+    wait_until(waiter_count(w->a, "cost-owner") == 2, 5000);
+    wait_until(waiter_count(w->a, text(w, "cost-owner-%d", OTHERS - 1)) == 1, 5000);
+    keep_alive_park(w->a, &s, 14000);
+    nap_ms((int)patience_ms(30)); /* their subscriptions are there, too */
+    scripts_count_from_now(w->redis);
+    for (int i = 0; i < GRANTS; i++) {
+        const char *token = session_hold(w->a, &s, "cost-owner", "owner=me&ttl_ms=60000");
+
+        expect_status(lock_release(w->a, "cost-owner", token), 200);
+    }
+    nap_ms(100);
+    int scripts = scripts_about(w->redis, NULL);
+    print_message("%d scripts for %d grants and releases\n", scripts, GRANTS);
+    /* The note of a grant in its session, the grant, the release, and what is taken back there;
+     * besides, the waiters' notes and polls. */
+    assert_in_range(scripts, 2 * GRANTS, 4 * GRANTS + 4 * OTHERS);
 }
 
 /* ---- which workers a release wakes ---- */
@@ -442,6 +477,7 @@ int main(void)
         E2E_TEST(test_a_wait_to_read_or_for_two_locks_costs_two_scripts),
         E2E_TEST(test_waiters_of_a_held_lock_poll_seldom),
         E2E_TEST(test_a_release_wakes_few),
+        E2E_TEST(test_a_grant_to_an_owner_costs_its_session_nothing),
         E2E_TEST(test_a_release_wakes_one_waiter_of_a_worker),
     };
     struct e2e_plan plan = {.name = "wait-costs", E2E_TESTS(tests), .front_ends = 2};

@@ -94,6 +94,19 @@ static void an_owner_is_marked_and_comes_in_again(void **state)
     expect_command("0", "EXISTS jobs " OWNER);
 }
 
+/* Not its session: a lock that one owner got concerns no other owner, and no keep-alive. */
+static void a_grant_to_an_owner_tells_its_waiters(void **state)
+{
+    (void)state;
+    listen_to("rlockd:sessions");
+    token_of(ask(.id = A, .session = SID, .owner = "me"));
+    assert_null(next_message());
+    ask(.id = B, .wait = "60000");
+    expect(ask(.id = C, .session = SID, .owner = "me"), "[granted, *, 30000, , 2]");
+    assert_string_equal(next_message(), "rlockd:sessions " SID ":me jobs");
+    assert_null(next_message());
+}
+
 static void release_frees_the_lock(void **state)
 {
     (void)state;
@@ -527,6 +540,7 @@ int main(void)
         SCRIPT_TEST(tokens_rise),
         SCRIPT_TEST(a_session_without_owner_is_granted_as_fast),
         SCRIPT_TEST(an_owner_is_marked_and_comes_in_again),
+        SCRIPT_TEST(a_grant_to_an_owner_tells_its_waiters),
         SCRIPT_TEST(release_frees_the_lock),
         SCRIPT_TEST(an_unseen_token_is_spent),
         SCRIPT_TEST(the_token_of_a_plain_lease_asks_for_another_kind),

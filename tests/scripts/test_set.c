@@ -111,6 +111,19 @@ static void it_is_renewed_confirmed_and_withdrawn(void **state)
     expect(set_withdraw(C, "w.1"), "0");
 }
 
+static void a_grant_to_an_owner_tells_its_waiters_for_each_lock(void **state)
+{
+    (void)state;
+    listen_to("rlockd:sessions");
+    token_of(ask_set(.id = A, .session = SID, .owner = "me"));
+    assert_null(next_message());
+    ask_set(.id = B, .wait = "60000");
+    expect(ask_set(.id = C, .session = SID, .owner = "me"), "[granted, *, 2 2]");
+    assert_string_equal(next_message(), "rlockd:sessions " SID ":me " P1);
+    assert_string_equal(next_message(), "rlockd:sessions " SID ":me " P2);
+    assert_null(next_message());
+}
+
 static void the_names_are_noted(void **state)
 {
     (void)state;
@@ -148,6 +161,7 @@ int main(void)
         SCRIPT_TEST(a_loss_of_one_ends_the_set),
         SCRIPT_TEST(a_record_that_is_gone_stays_gone),
         SCRIPT_TEST(it_is_renewed_confirmed_and_withdrawn),
+        SCRIPT_TEST(a_grant_to_an_owner_tells_its_waiters_for_each_lock),
         SCRIPT_TEST(the_names_are_noted),
     };
     const struct CMUnitTest memory_tests[] = {

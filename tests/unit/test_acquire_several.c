@@ -116,22 +116,58 @@ static void sessions_and_leases_are_heard_in_either_queue(void **state)
     (void)state;
     snprintf(a->lease.session_id, sizeof(a->lease.session_id), "s");
     start_prepared_wait();
-    acquirer_session_changed(acquirer, "s");
+    acquirer_session_changed(acquirer, "s", NULL);
     assert_non_null(attempt_of(a));
     answer_busy(1, TTL_MS);
     ready(CHANNEL_OF(OTHER));
     answer_busy(1, TTL_MS);
-    acquirer_session_changed(acquirer, "other");
+    acquirer_session_changed(acquirer, "other", NULL);
     assert_null(attempt_of(a));
-    acquirer_session_changed(acquirer, "s");
+    acquirer_session_changed(acquirer, "s", NULL);
     assert_non_null(attempt_of(a));
     /* While it tries, and goes to the other queue with that attempt. */
-    acquirer_session_changed(acquirer, "s");
+    acquirer_session_changed(acquirer, "s", NULL);
     answer_busy(2, TTL_MS);
     assert_non_null(attempt_of(a));
     answer(a, TRY_REFUSED);
     expect_done(a, TRY_REFUSED);
     assert_int_equal(a->withdrawn, 1);
+}
+
+static void owner_got(const char *session_id, const char *owner, const char *name)
+{
+    struct owner_grant grant = {.name = name, .len = strlen(name)};
+
+    snprintf(grant.owner, sizeof(grant.owner), "%s", owner);
+    acquirer_session_changed(acquirer, session_id, &grant);
+}
+
+/* Those of the owner that wait for the lock, and no others. */
+static void grant_to_the_owner_wakes_those_of_that_lock(void **state)
+{
+    (void)state;
+    snprintf(a->lease.session_id, sizeof(a->lease.session_id), "s");
+    snprintf(a->lease.owner, sizeof(a->lease.owner), "me");
+    start_prepared_wait();
+    owner_got("s", "me", OTHER);
+    owner_got("s", "me", LOCK "/1");
+    owner_got("s", "you", LOCK);
+    owner_got("other", "me", LOCK);
+    assert_null(attempt_of(a));
+    owner_got("s", "me", LOCK);
+    assert_non_null(attempt_of(a));
+    /* While it tries, and goes to the other queue with that attempt. */
+    owner_got("s", "me", LOCK);
+    answer_busy(1, TTL_MS);
+    assert_non_null(attempt_of(a));
+    answer_busy(1, TTL_MS);
+    ready(CHANNEL_OF(OTHER));
+    answer_busy(1, TTL_MS);
+    owner_got("s", "me", LOCK);
+    assert_null(attempt_of(a));
+    owner_got("s", "me", OTHER);
+    answer(a, TRY_GRANTED);
+    expect_done(a, TRY_GRANTED);
 }
 
 /* The attempt that is left behind keeps what it needs. */
@@ -173,6 +209,7 @@ int main(void)
         TEST(others_of_that_lock_are_not_left_asleep),
         TEST(message_of_the_other_lock_is_not_missed),
         TEST(sessions_and_leases_are_heard_in_either_queue),
+        TEST(grant_to_the_owner_wakes_those_of_that_lock),
         TEST(names_outlive_one_that_is_cancelled),
         TEST(wait_ends),
     };

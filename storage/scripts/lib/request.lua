@@ -70,21 +70,22 @@ end
 
 -- The request was granted: removes its waiter entry, and wakes duplicate requests with the same
 -- token. Another lease of the same owner may come in now, too, and one message wakes only one
--- waiter: the session's waiters are told.
+-- waiter: the owner's waiters for this lock are told.
 local function stop_waiting(request)
-  local old, is_crowded = request.old, false
-  if not old and not request.is_registered and request.owner == '' then return end
+  local old, owner = request.old, request.owner
+  if not old and not request.is_registered and owner == '' then return end
   for _, lock in ipairs(request.locks) do
     if old or request.is_registered then
       try('zrem', keys.sibling(lock, 'waiters'), request.ref)
     end
-    is_crowded = is_crowded or (request.owner ~= '' and keys.has_waiters(lock))
+    if owner ~= '' and keys.has_waiters(lock) then
+      call('publish', 'rlockd:sessions', request.session .. ':' .. owner .. ' ' .. lock)
+    end
   end
   if old and old.state == 'waiting' and
     (old.attempt ~= request.attempt or old.detail ~= '') then
     leases.publish(request)
   end
-  if is_crowded then call('publish', 'rlockd:sessions', request.session) end
 end
 
 local function granted(request, counts)
