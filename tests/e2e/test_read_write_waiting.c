@@ -60,6 +60,28 @@ static void test_all_readers_get_in(struct world *w)
     }
 }
 
+/* Each of them is the longest read while it lasts, and its release is no news for the writer.
+ */
+static void test_readers_that_come_and_go_wake_no_writer(struct world *w)
+{
+    enum { READS = 20, STRAY = 4 /* polls, a subscription that had to be new */ };
+    const char *lock = "rww-passing";
+
+    skip_on_masters(w); /* counts what one server is sent */
+    rw_hold(w->a, lock, "read&ttl_ms=40000");
+    struct call *writer = rw_park(w->b, lock, token_new(w), "write");
+    nap_ms((int)patience_ms(30)); /* its subscription is there, too */
+    scripts_count_from_now(w->redis);
+    for (int i = 0; i < READS; i++)
+        expect_status(lock_release(w->a, lock, rw_hold(w->a, lock, "read&ttl_ms=60000")), 200);
+    nap_ms(100);
+    int scripts = scripts_about(w->redis, lock);
+    print_message("%d scripts for %d reads and releases\n", scripts, READS);
+    assert_in_range(scripts, 2 * READS, 2 * READS + STRAY);
+    call_hang_up(writer);
+    expect_status(force_unlock(w->a, lock), 200);
+}
+
 /* And a writer after the last reader, whichever front end it is on. */
 static void test_a_writer_gets_in_after_the_last_reader(struct world *w)
 {
@@ -286,6 +308,7 @@ int main(void)
 {
     static const struct e2e_test tests[] = {
         E2E_TEST(test_all_readers_get_in),
+        E2E_TEST(test_readers_that_come_and_go_wake_no_writer),
         E2E_TEST(test_a_writer_gets_in_after_the_last_reader),
         E2E_TEST(test_writers_hand_over),
         E2E_TEST(test_hang_ups_in_the_midst),

@@ -80,6 +80,25 @@ static void a_shorter_time_wakes_all(void **state)
     }
 }
 
+/* Where the others are over much sooner; reads as long as each other come and go in silence. */
+static void the_release_of_a_much_longer_read_wakes_all(void **state)
+{
+    static const char *const longer[] = {"3600000", "41000", "39000", "25000"};
+
+    (void)state;
+    listen_to(RW_CHANNEL);
+    token_of(reads(.id = B, .ttl = "20000"));
+    for (size_t i = 0; i < sizeof(longer) / sizeof(longer[0]); i++) {
+        command("DEL " RECORD(A));
+        token_of(reads(.id = A, .ttl = longer[i]));
+        expect(lock_release(A), "[released, 0, ]");
+        expect_lasts("jobs", 20000);
+        for (int message = 1; i < 2 && message >= 0; message--)
+            assert_string_equal(next_message(), text(RW_CHANNEL " %d", message));
+        assert_null(next_message());
+    }
+}
+
 /* Before 4.4 Redisson sets the TTL of all reads of the lock to that of its own. */
 static void java_renews(const char *read)
 {
@@ -452,6 +471,7 @@ int main(void)
         SCRIPT_TEST(readers_share),
         SCRIPT_TEST(the_counter_outlasts_a_long_read),
         SCRIPT_TEST(a_shorter_time_wakes_all),
+        SCRIPT_TEST(the_release_of_a_much_longer_read_wakes_all),
         SCRIPT_TEST(a_java_reader_does_not_shorten_another_read),
         SCRIPT_TEST(a_java_reader_does_not_shorten_the_read_itself),
         SCRIPT_TEST(the_reads_of_an_owner_are_not_shortened),

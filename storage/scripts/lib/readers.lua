@@ -6,7 +6,7 @@
 -- (lib/record.lua), which tells the reads of one owner apart.
 local keys, is_ours = lib.keys, lib.field.is_ours
 
--- The longest sleep of a waiter before its next attempt.
+-- The longest sleep of a waiter of rlockd before its next attempt.
 local POLL_MS = 6000
 
 -- The largest number of keys in one MGET.
@@ -201,8 +201,12 @@ local function hold_ended(lock, message, own)
   if message == '1' then -- the writer goes on as a reader: other readers may join it
     call('hset', lock, 'mode', 'read')
     publish(lock, message)
+  elseif most < before / 2 and most <= before - POLL_MS then
+    -- Redisson's waiters sleep for as long as the lock was to last. Those of rlockd do not, so
+    -- reads that are about as long as each other come and go without a message.
+    publish_free(lock, '1')
   elseif most < POLL_MS and most < before and keys.has_waiters(lock) then
-    publish(lock, message) -- waiters sleep for as long as the lock was to last
+    publish(lock, message) -- the waiters' next poll may come later
   end
 end
 

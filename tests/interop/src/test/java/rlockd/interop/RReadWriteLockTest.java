@@ -166,6 +166,22 @@ final class RReadWriteLockTest extends Interop {
         session.end();
     }
 
+    /** The release of the longest read is told, though the lock is not free: Java sleeps. */
+    @RestToJava
+    void javasWriterHearsThatTheLongestReadIsOver() throws Exception {
+        String name = newName();
+        int briefMs = 3000;
+        Lease longest = reader(name).lease();
+        longest.acquire("ttl_ms", 10 * LEASE_MS).expect(201);
+        Going<Long> javaWrites = javaTakes(java(name).writeLock());
+        awaitListenerOfAny(List.of(name), javaWrites);
+        javaWrites.staysOut(300);
+        long start = now();
+        reader(name).lease().acquire("ttl_ms", briefMs).expect(201); // and dies
+        longest.release().expect(200);
+        assertBetween(0, briefMs + SOON_MS, javaWrites.await(WAIT_MS) - start);
+    }
+
     /** Redisson tells nobody that its writer goes on as a reader: our readers poll. */
     @JavaToRest
     void javasWriterBecomesAReader() throws Exception {
