@@ -10,6 +10,8 @@
 #include "server/base/text.h"
 #include "storage/redis/link_internal.h"
 
+#define MARKER_MS "34560000000" /* 400 days */
+
 /* --- replies that outlive hiredis' ----------------------------------------------------------
  */
 
@@ -121,12 +123,36 @@ static void on_waited(void *arg, const struct redis_result *result)
         finish_held(link, REDIS_UNKNOWN, REDIS_NOT_REPLICATED);
 }
 
+static void on_marked(void *arg, const struct redis_result *result)
+{
+    (void)arg;
+    (void)result;
+}
+
+/* Since Redis 7.2 WAIT waits for the last write of its own connection, and not for all that the
+ * server had written before. A script that only confirms a change of another connection, such
+ * as a release that is repeated, has written nothing. So there is a write in any case, one that
+ * changes nothing, and that Redis allows when memory is short: marker.lua sets this time, too.
+ */
+static void write_marker(struct redis_link *link)
+{
+    const struct redis_probe *probe = link->options.probe;
+
+    if (probe == NULL || probe->layout_key == NULL)
+        return;
+    const char *argv[] = {"PEXPIRE", probe->layout_key, MARKER_MS};
+    const size_t lens[] = {7, strlen(probe->layout_key), sizeof(MARKER_MS) - 1};
+    const struct redis_command command = {.argc = 3, .argv = argv, .lens = lens};
+    redis_link_command(link, &command, on_marked, link);
+}
+
 void redis_link_turn_sync(struct redis_link *link)
 {
     char replicas[TEXT_INT64_SIZE], timeout_ms[TEXT_INT64_SIZE];
 
     if (!link->sync.is_wanted || link->sync.is_waiting || !redis_link_is_up(link))
         return;
+    write_marker(link);
     const char *argv[] = {"WAIT", replicas, timeout_ms};
     const size_t lens[] = {4, text_format_int64(replicas, link->options.sync.replicas),
                            text_format_int64(timeout_ms, link->options.sync.timeout_ms)};

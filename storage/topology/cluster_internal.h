@@ -156,6 +156,8 @@ void cluster_nodes_free(struct cluster *cluster);
 /* Makes the keys anew if the node's slots have changed: not for each of many nodes that cannot
  * be reached, at each attempt. */
 void cluster_probe_make(struct cluster_node *node);
+/* The same for the key of the layout alone, of a node that is up. */
+void cluster_probe_follow(struct cluster_node *node);
 
 /* cluster_holds.c */
 #define CLUSTER_HOLD_TICK_NS (10 * CLOCK_NS_PER_MS)

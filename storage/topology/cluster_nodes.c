@@ -197,7 +197,9 @@ static void make_probes(struct cluster *cluster)
     struct cluster_node *node;
 
     DL_FOREACH(cluster->nodes, node) {
-        if (!node->is_stopped && !cluster_node_is_up(node))
+        if (!node->is_stopped && cluster_node_is_up(node))
+            cluster_probe_follow(node);
+        else if (!node->is_stopped)
             cluster_probe_make(node);
     }
 }

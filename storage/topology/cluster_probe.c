@@ -98,6 +98,12 @@ static void write_layout_key(struct cluster_node *node, const char *name)
     probe->probe.layout_key = probe->layout_key;
 }
 
+void cluster_probe_follow(struct cluster_node *node)
+{
+    if (node->has_new_slots && node->slot_count > 0)
+        write_layout_key(node, node->cluster->topology.options.probe->layout_key);
+}
+
 void cluster_probe_make(struct cluster_node *node)
 {
     const struct redis_probe *wanted = node->cluster->topology.options.probe;

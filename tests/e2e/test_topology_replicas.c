@@ -203,6 +203,25 @@ static void test_renewals_and_releases_are_unknown(struct world *w)
     expect_alive(keep_alive(g.fe, &s, NULL), 0);
 }
 
+/* The repeated release writes nothing, and comes over another connection than the release. */
+static void test_what_others_wrote_is_awaited(struct world *w)
+{
+    enum { TRIES = 6 };
+    struct group g = group_start_slow(w, "1", "200");
+    struct front *other = front_start(w, "--redis", g.master->url, "--sync-replicas", "1",
+                                      "--sync-timeout-ms", "200", NULL);
+
+    for (int i = 0; i < TRIES; i++) {
+        const char *lock = text(w, "others/%d", i), *token = token_new(w);
+        wait_until(lock_put(g.fe, lock, token, "ttl_ms=60000")->status / 100 == 2, SOON_MS);
+        freeze(&g, 2);
+        expect_not_replicated(lock_release(g.fe, lock, token));
+        expect_not_replicated(lock_release(other, lock, token));
+        thaw(&g, 2);
+        nap_ms(150 * i); /* the marker is written each second */
+    }
+}
+
 /* Neither answer tells the operator that it was this request that freed the lock: the audit
  * trail does. */
 static void test_force_is_in_the_audit_trail(struct world *w)
@@ -289,6 +308,7 @@ int main(void)
         E2E_TEST(test_drain_is_withdrawn),
         E2E_TEST(test_who_may_repeat),
         E2E_TEST(test_renewals_and_releases_are_unknown),
+        E2E_TEST(test_what_others_wrote_is_awaited),
         E2E_TEST(test_force_is_in_the_audit_trail),
         E2E_TEST(test_waiters_wait_on),
         E2E_TEST(test_requests_share_a_wait),
