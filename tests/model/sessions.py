@@ -8,16 +8,21 @@ script at one home (storage/scripts: session_bind, acquire, withdraw, session_un
 lease_watch, lease_claim), which runs at any time after it was sent, or never. A stranger takes
 and leaves the lock; the client releases its lease; holds and records end by their time.
 
+In some worlds the client sends keep-alives whose `held` does not name the lease, while none of
+its requests has been answered that the lease holds. Such a keep-alive reads the notes, visits
+the lease and, if that is old, ends it, each a step of its own.
+
 Checked: no end, watchdog or keep-alive of a session changes a lease of another session; nothing
 is granted to a session after its end (S4); a lease that the client of an open session was told
-of has a note in the session; a grant that is withdrawn does not stay (L4). Prints what becomes
-of weaker protocols."""
+of has a note in the session; a grant that is withdrawn does not stay (L4); no keep-alive ends a
+lease that a request was answered to hold. Prints what becomes of weaker protocols."""
 import sys
 from collections import deque
 from typing import NamedTuple, Optional
 
 DESIGN = dict(end_compares=True, visits_compare=True, spends_missing=True, bars=True,
-              claims_instead=False, keeps_ended=True, keeps_others=True, drops_at_once=False)
+              claims_instead=False, keeps_ended=True, keeps_others=True, drops_at_once=False,
+              ends_listed="before")
 NOBODY = 0  # the session of a lease without a session
 STOLEN = -1  # the attempt of a lease that the end of another session has claimed
 
@@ -25,7 +30,9 @@ STOLEN = -1  # the attempt of a lease that the end of another session has claime
 class Record(NamedTuple):
     state: str                      # "held", "waiting" or "spent"
     session: int = NOBODY
-    attempt: Optional[int] = None   # the request that was granted; None: claimed
+    # The request that was granted; None: claimed by an answer since; or listed by a keep-alive:
+    # the keep-alives that were under way then.
+    attempt: Optional[object] = None
     waiters: frozenset = frozenset()
     under_way: frozenset = frozenset()  # requests that were under way when its TTL was set
 
@@ -38,6 +45,8 @@ class State(NamedTuple):
     sessions: tuple                 # of each: "open", "ended", "visited" or "over"
     notes: tuple                    # of each session: the requests that are noted
     late: int                       # visits of an end that may still run a second time
+    keep_alives: tuple = ()         # the phase of each that does not name the lease
+    is_young: bool = False          # the session's ttl has not passed since a note or a grant
 
 
 class Violation(Exception):
@@ -49,15 +58,17 @@ def put(values, at, value):
 
 
 class World:
-    def __init__(self, of_requests, how, strangers):
+    def __init__(self, of_requests, how, strangers, keep_alives):
         self.of_requests, self.how, self.strangers = of_requests, how, strangers
+        self.keep_alives = keep_alives
         self.names = [f"request {i} (session {session or 'none'})"
                       for i, session in enumerate(of_requests)]
 
     def first(self):
         count = max(self.of_requests) + 1
         return State("", None, None, ("new",) * len(self.of_requests),
-                     ("open",) * count, (frozenset(),) * count, 1)
+                     ("open",) * count, (frozenset(),) * count, 1 - min(self.keep_alives, 1),
+                     ("new",) * self.keep_alives)
 
     # -- parts of a state
 
@@ -90,7 +101,8 @@ class World:
         noted = state.notes[session]
         if phase == "new":
             if session == NOBODY or state.sessions[session] == "open":
-                bound = self.note(state, session, noted | {i})
+                bound = self.note(state, session, noted | {i})._replace(
+                    is_young=state.is_young or (session != NOBODY and self.keep_alives > 0))
                 yield f"{name} is noted", self.phase(bound, i, "ask")
             else:
                 yield f"{name}: the session has ended", self.phase(state, i, "over")
@@ -132,7 +144,8 @@ class World:
         else:
             if state.sessions[session] == "over":
                 raise Violation(f"S4: {name} is granted the lock after the end of its session")
-            granted = self.write(state, Record("held", session, i), holder="T")
+            granted = self.write(state, Record("held", session, i), holder="T",
+                                 is_young=self.keep_alives > 0)
             yield f"{name} is granted the lock", self.phase(granted, i, "told")
             yield f"{name} is granted the lock, hangs up", self.phase(granted, i, "withdraw")
             yield f"{name} is granted the lock, its front end is killed", self.phase(
@@ -224,15 +237,67 @@ class World:
             self.takes(state, session, "the watchdog")
             yield f"session {session} has lost the lease", self.note(
                 self.spend(state), session, frozenset())
-        elif record.attempt is not None:
+        elif isinstance(record.attempt, int):
             self.takes(state, session, "a keep-alive")
-            yield f"a keep-alive of session {session} claims the lease", state._replace(
-                record=record._replace(attempt=None))
+            yield f"a keep-alive of session {session} lists the lease", self.list(state)
+
+    # -- keep-alives of session 1 that do not name the lease
+
+    def asking(self, state):
+        return frozenset(k for k, phase in enumerate(state.keep_alives)
+                         if phase not in ("new", "over"))
+
+    def list(self, state):
+        return state._replace(record=state.record._replace(attempt=self.asking(state)))
+
+    def keep_alive(self, state, k):
+        phase, name = state.keep_alives[k], f"keep-alive {k}"
+        record, how = state.record, self.how["ends_listed"]
+        is_held = record and record.state == "held" and record.session == 1 and \
+            state.holder == "T"
+
+        def change(after, phase):
+            return after._replace(keep_alives=put(after.keep_alives, k, phase))
+        if phase == "new" and "told" not in state.requests and state.sessions[1] == "open":
+            yield f"{name} is sent", change(state, "sent")
+        elif phase == "sent":
+            reads = state.sessions[1] == "open" and state.notes[1] and not state.is_young
+            yield f"{name} reads the notes", change(state, "read" if reads else "over")
+        elif phase == "read":
+            if not is_held or state.is_young:
+                yield f"{name} finds nothing that is old", change(state, "over")
+                return
+            if how == "own":
+                state = state._replace(record=record._replace(attempt=frozenset((k, "own"))))
+            elif isinstance(record.attempt, int):
+                state = self.list(state)
+            yield f"{name} lists the lease", change(state, "listed")
+        elif phase == "listed":
+            yield from self.end_listed(state, k, is_held, change)
+
+    def end_listed(self, state, k, is_held, change):
+        """lease_end.lua with `before_ms`."""
+        name, how = f"keep-alive {k}", self.how["ends_listed"]
+        attempt = state.record.attempt if is_held else None
+        is_listed = isinstance(attempt, frozenset)
+        may_end = {"always": True, "own": attempt == {k, "own"}, "any": is_listed,
+                   "before": is_listed and k not in attempt}[how]
+        if is_held and may_end:
+            if "told" in state.requests:
+                raise Violation(f"{name} ends a lease whose client was answered that it holds")
+            ended = self.note(self.spend(state), 1, frozenset())
+            yield f"{name} ends the lease", change(ended, "over")
+            return
+        if is_held and attempt is None:
+            state = self.list(state)
+        yield f"{name} leaves the lease", change(state, "over")
 
     # -- strangers and time
 
     def others(self, state):
         record, under_way = state.record, self.under_way(state)
+        if state.is_young and not self.asking(state):
+            yield "the ttl of the session passes", state._replace(is_young=False)
         if self.strangers and not state.holder:
             yield "a stranger takes the lock", state._replace(holder="Y")
         if state.holder == "Y":
@@ -250,6 +315,8 @@ class World:
         for session in range(1, len(state.sessions)):
             yield from self.end(state, session)
             yield from self.visit(state, session)
+        for k in range(len(state.keep_alives)):
+            yield from self.keep_alive(state, k)
         yield from self.others(state)
 
     def check(self, state):
@@ -260,14 +327,15 @@ class World:
         if state.sessions[session] == "over":
             raise Violation("S4: a lease holds after the end of its session")
         told = "told" in (state.requests[i] for i, own in enumerate(self.of_requests)
-                          if own == session and attempt in (None, STOLEN, i))
+                          if own == session and (attempt in (None, STOLEN, i) or
+                                                 isinstance(attempt, frozenset)))
         if told and session != NOBODY and state.sessions[session] == "open" and \
                 not state.notes[session]:
             raise Violation("a lease that its client was told of is not noted in its session")
 
 
-def explore(of_requests, how, strangers):
-    world = World(of_requests, how, strangers)
+def explore(of_requests, how, strangers, keep_alives=0):
+    world = World(of_requests, how, strangers, keep_alives)
     before, todo = {world.first(): None}, deque([world.first()])
     while todo:
         state = todo.popleft()
@@ -286,8 +354,10 @@ def explore(of_requests, how, strangers):
     return len(before), None, []
 
 
-# The sessions of the requests; whether a stranger comes between.
-WORLDS = (((1, 2), True), ((NOBODY, 1), True), ((1, 2, 2), True), ((NOBODY, 1, 1), False))
+# The sessions of the requests; whether a stranger comes between; how many keep-alives do not
+# name the lease. For a lease that holds, a PATCH is a request without a session.
+WORLDS = (((1, 2), True), ((NOBODY, 1), True), ((1, 2, 2), True), ((NOBODY, 1, 1), False),
+          ((1, NOBODY), False, 2), ((1, 1), False, 2))
 WEAKER = {
     "an end takes any lease": dict(end_compares=False),
     "watchdog and keep-alives take any lease": dict(visits_compare=False),
@@ -297,6 +367,9 @@ WEAKER = {
     "an end lets the record of a spent token end": dict(keeps_ended=False),
     "an end lets the record of another session end": dict(keeps_others=False),
     "a note of another session's lease is dropped at once": dict(drops_at_once=True),
+    "a keep-alive ends what it has found": dict(ends_listed="always"),
+    "a keep-alive ends what has its own mark": dict(ends_listed="own"),
+    "a keep-alive ends what any one has listed": dict(ends_listed="any"),
 }
 
 
@@ -304,8 +377,8 @@ def main():
     failed = False
     for name, change in (("as designed", {}), *WEAKER.items()):
         states, violated, trace = 0, None, []
-        for of_requests, strangers in WORLDS:
-            count, violated, trace = explore(of_requests, {**DESIGN, **change}, strangers)
+        for of_requests, *others in WORLDS[::-1] if "ends_listed" in change else WORLDS:
+            count, violated, trace = explore(of_requests, {**DESIGN, **change}, *others)
             states += count
             if violated:
                 break
