@@ -139,13 +139,19 @@ void set_names_end(struct store *store, const char *lease_id)
     topology_command(store_topology(store), &tag, &command, on_shortened, NULL);
 }
 
+bool lease_stays(const struct redis_value *end)
+{
+    enum { STAYS = 2 };
+
+    return value_integer(end) == STAYS;
+}
+
 void set_names_end_noted(struct store *store, const struct lease_ref *ref,
                          const struct redis_value *end)
 {
-    enum { OF_ANOTHER_SESSION = 2 };
     char lease_id[LEASE_ID_SIZE];
 
-    if (!lease_ref_is_set(ref) || value_integer(end) == OF_ANOTHER_SESSION)
+    if (!lease_ref_is_set(ref) || lease_stays(end))
         return;
     lease_ref_id(ref, lease_id);
     set_names_end(store, lease_id);

@@ -41,8 +41,11 @@ void set_names_hold(struct store *store, const struct lease *lease, set_names_do
 void set_names_extend(struct store *store, const struct lease_ref *ref, int64_t keep_ms);
 /* The lease has ended: its names are kept for the retry window from now on. */
 void set_names_end(struct store *store, const char *lease_id);
-/* The same for the lease of a note, by the reply of lease_end.lua; nothing if that is a lease
- * of one lock, or goes on as a lease of another session. */
+/* Whether the reply of lease_end.lua says that the lease has not ended: it is of another
+ * session, or a request was answered that it holds. */
+bool lease_stays(const struct redis_value *end);
+/* The same as set_names_end() for the lease of a note, by the reply of lease_end.lua; nothing
+ * if that is a lease of one lock, or goes on. */
 void set_names_end_noted(struct store *store, const struct lease_ref *ref,
                          const struct redis_value *end);
 /* The result is SET_NAMES_KEPT with the names, or SET_NAMES_UNKNOWN. `spend`: the token of

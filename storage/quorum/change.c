@@ -356,12 +356,14 @@ void quorum_force(struct quorum_call *call)
 /* The second round of a force-unlock, and the end of a session: a lease is spent at every
  * server. A server names the kind of a lease that held; else the largest number decides: a
  * lease of another session lives as long as one server has it, and a repetition is told what it
- * did. */
+ * did. With `before_ms` a lease goes on unless a majority ends it. */
 static void decide_end(struct quorum_call *call)
 {
+    enum { STAYS = 2 };
     struct node_reply replies[QUORUM_NODES_MAX];
     size_t held = call->calls->nodes, len;
     int64_t most = 0;
+    unsigned ended = 0, stays = 0, needed = quorum_majority(call->calls->nodes);
 
     for (size_t i = 0; i < call->calls->nodes; i++) {
         const struct redis_value *value = call->round.replies[i].value;
@@ -370,17 +372,24 @@ static void decide_end(struct quorum_call *call)
         is_named = is_list || len > 0;
         replies[i] = (struct node_reply){
             .word = call->round.replies[i].state == ROUND_REPLIED ? NODE_ENDED : NODE_SILENT};
+        if (replies[i].word == NODE_ENDED)
+            *(!is_named && value_integer(value) == STAYS ? &stays : &ended) += 1;
         if (is_named)
             held = i;
         else if (value_integer(value) > most)
             most = value_integer(value);
     }
+    bool may_stay = call->args->count > LEASE_END_ARG_BEFORE_MS;
+    if (may_stay && ended < needed && stays < needed && !call->round.is_over)
+        return;
     const struct conclusion found = quorum_call_conclude(call, ROUND_SPEND, conclude_spends,
                                                          replies);
     if (found.word == CONCLUDE_WAIT)
         return;
     if (found.word != CONCLUDE_FORCED)
         quorum_call_fail(call);
+    else if (may_stay && ended < needed)
+        quorum_call_answer(call, value_make_integer(STAYS));
     else if (held < call->calls->nodes)
         quorum_call_answer(call, value_copy(call->round.replies[held].value));
     else

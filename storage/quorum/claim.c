@@ -62,12 +62,13 @@ static node_set unclaimed(const struct quorum_call *call, const struct node_repl
 
     for (size_t i = 0; i < call->calls->nodes; i++) {
         const char *record = quorum_value_text(call, i, ACQUIRE_REPLY_HELD_RECORD);
+        const char *attempt;
         size_t len;
 
         if (replies[i].word != NODE_HELD || replies[i].value != token)
             continue;
-        (void)quorum_line(record, LINE_ATTEMPT, &len);
-        if (len > 0)
+        attempt = quorum_line(record, LINE_ATTEMPT, &len);
+        if (memchr(attempt, '.', len) != NULL) /* see quorum/lib/vote.lua */
             found |= 1U << i;
     }
     return found;

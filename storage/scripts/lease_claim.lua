@@ -1,5 +1,5 @@
 -- Replies whether a lease holds, for its session or for a look with the token alone. With
--- `claim` a lease that holds is claimed: its attempt is not withdrawn any more.
+-- `claim` a lease that holds is listed by a keep-alive: its attempt is not withdrawn any more.
 --
 -- KEYS as lease_watch.lua counter...
 -- ARGV as lease_watch.lua to lease_id window_ms [claim] [session]
@@ -10,7 +10,7 @@
 --
 --   KEYS       for each lock of the lease
 --   window_ms  for which the token of an ended lease is known
---   claim      "1": a lease that holds is claimed
+--   claim      "1": a lease that holds is listed
 --   session    id of the session that has a note of the lease; empty: whatever its session
 --
 -- Replies  held: token and holds of a set are one of each lock, a blank between; the record as
@@ -25,7 +25,7 @@ local lease = lib.record.load(lease_id)
 local reply, holds, left = lib.held.answer(lease, window_ms, session)
 if reply then return reply end
 local text = lib.record.format(lease, 1)
-if claim == '1' then lib.lease.claim(lease) end
+if claim == '1' then lib.lease.list(lease) end
 -- The fencing counter of the name, if there is one, is that of a lock.
 local tokens = lease.kind == 'permit' and '0' or lib.lease.tokens_of(lease)
 return {'held', tokens, left, text, table.concat(holds, ' ')}

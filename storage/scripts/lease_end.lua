@@ -2,7 +2,7 @@
 -- token, also when no request with the token has come yet.
 --
 -- KEYS as lease_watch.lua
--- ARGV as lease_watch.lua to lease_id reason window_ms [session] [timed]
+-- ARGV as lease_watch.lua to lease_id reason window_ms [session] [timed] [before_ms]
 -- REPLY [] kind [token]
 -- sync no
 --
@@ -11,10 +11,12 @@
 --   window_ms  for which the token of an ended lease is known
 --   session    id of the session that has a note of the lease; empty: whatever its session
 --   timed      "1": the reply has the lease's fencing token, which tells when it was granted
+--   before_ms  epoch ms: only a lease ends that a keep-alive listed before, and that no request
+--              has been answered to hold since
 --
 -- Replies  the kind of the lease: it held; with `timed` kind and token of the first lock
 --          1: it held, this is a repetition | 0
---          2: the lease is of another session, or of none
+--          2: the lease is of another session, or of none, or stays because of `before_ms`
 --
 -- A lease of another session, or of none, stays as it is. An attempt of the session may still
 -- be under way then: the token is spent if that lease is withdrawn (bar() in lib/lease.lua).
@@ -29,6 +31,10 @@
 local leases, lease = lib.lease, lib.record.load(lease_id)
 if lease and lease.state ~= 'ended' and lib.record.is_of_other(lease, session) then
   leases.bar(lease, window_ms)
+  return 2
+end
+if before_ms and not (lease and (lease.state == 'ended' or
+  (lease.state == 'held' and leases.was_listed(lease, before_ms)))) then
   return 2
 end
 -- A node without a record need not spend the token: it gives a request of an ended session no

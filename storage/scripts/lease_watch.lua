@@ -31,7 +31,7 @@ local lease = lib.record.load(lease_id)
 local reply, _, left = lib.held.answer(lease, window_ms, session)
 if reply then return reply end
 
---quorum: if lease.attempt ~= '' and left > timeout_ms * 5 / 6 then
+--quorum: if lib.vote.attempt_of(lease) and left > timeout_ms * 5 / 6 then
 --quorum:   return {'ends', math.ceil(timeout_ms / 6)} -- a young vote
 --quorum: end
 if lease.watchdog ~= '1' then
@@ -45,6 +45,6 @@ for i, name in ipairs(lease.locks) do
   lib[lease.kind].extend(lease, name, timeout_ms)
   lib.token.keep(lib.keys.counter_of(name), timeout_ms + window_ms)
 end
---quorum: lib.lease.claim(lease)
+--quorum: lib.lease.list(lease)
 --quorum: if lease.tokens[1] ~= '' then return {'renewed', lease.kind, lease.tokens[1]} end
 return {'renewed', lease.kind}

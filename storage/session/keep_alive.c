@@ -110,7 +110,7 @@ static void on_released(void *arg, size_t i, const struct redis_result *result)
     struct release_call *call = arg;
     size_t at = call->at[i];
 
-    if (result->outcome != REDIS_DONE)
+    if (result->outcome != REDIS_DONE || lease_stays(result->reply))
         return; /* it still holds, and the next keep-alive comes here again */
     set_names_end_noted(call->look->store, &call->refs[i], result->reply);
     call->look->found[at].is_held = false;
@@ -128,15 +128,20 @@ static void on_all_released(void *arg)
     settle_losses(look);
 }
 
-/* After all visits. */
+/* After all visits. A request may have been answered meanwhile that the lease holds: a lease
+ * ends that was listed before this keep-alive began, and that no request was answered to hold
+ * since. A quarter of the ttl is more than the way of a keep-alive and the difference of two
+ * clocks, and less than the time between two keep-alives. */
 static void release_unclaimed(void *arg)
 {
     struct look_call *look = arg;
-    const struct lease_visit_job job = lease_end_job(look->store, VISIT_KEEP_ALIVES,
-                                                     look->session_id, "released");
+    struct lease_visit_job job = lease_end_job(look->store, VISIT_KEEP_ALIVES, look->session_id,
+                                               "released");
     struct release_call *call = calloc(1, sizeof(*call));
 
     assert(call != NULL);
+    text_format_int64(job.arguments[LEASE_END_ARG_BEFORE_MS],
+                      look->now_ms - look->view.ttl_ms / 4);
     call->look = look;
     call->at = calloc(look->count, sizeof(*call->at));
     call->refs = calloc(look->count, sizeof(*call->refs));

@@ -173,6 +173,78 @@ static void test_any_request_anywhere(struct world *w)
     expect_int(session_end(fronts[2], &s), "released", 1);
 }
 
+/* --- a keep-alive that does not name a lease, and a request that is answered ---------------
+ */
+
+enum confirm { BEFORE_THE_VISIT, BEHIND_THE_VISIT, CONFIRMS };
+
+/* A front end sends a keep-alive, with `held` empty, of a lease that is older than the
+ * session's ttl. Its answer from the session's home, or from the lock's home, waits in the
+ * proxy while the request is answered. */
+static struct reply *confirm_meanwhile(struct world *w, struct front *far, struct proxy *proxy,
+                                       const struct session *s, enum confirm when,
+                                       struct reply *(*confirm)(struct front *fe,
+                                                                const struct session *s,
+                                                                const char *lock,
+                                                                const char *token),
+                                       const char *lock, const char *token)
+{
+    const char *deadline = text(w, "HGET rlockd:session:{%s} deadline", s->id);
+    const char *before = redis_str(w->redis, deadline);
+
+    nap_ms(5);
+    proxy_set(proxy, PROXY_HOLD);
+    struct call *call = CALL(far, .method = "POST",
+                             .path = text(w, "/v1/sessions/%s/keep-alive?held=", s->id),
+                             .headers = {s->header});
+    wait_until(strcmp(redis_str(w->redis, deadline), before) != 0, 3000);
+    if (when == BEHIND_THE_VISIT) {
+        size_t len = proxy_commands_len(proxy);
+        proxy_pass_held(proxy);
+        wait_until(proxy_commands_len(proxy) > len + 200, 3000);
+        nap_ms(20);
+    }
+    expect_status(confirm(w->b, s, lock, token), 200);
+    proxy_set(proxy, PROXY_PASS);
+    return call_await(call, 6000);
+}
+
+static struct reply *by_put(struct front *fe, const struct session *s, const char *lock,
+                            const char *token)
+{
+    return session_put(fe, s, lock, token, NULL);
+}
+
+static struct reply *by_patch(struct front *fe, const struct session *s, const char *lock,
+                              const char *token)
+{
+    (void)s;
+    return lock_renew(fe, lock, token, NULL);
+}
+
+static void test_a_confirmed_lease_is_not_let_go(struct world *w)
+{
+    struct reply *(*const confirms[])(struct front *, const struct session *, const char *,
+                                      const char *) = {by_put, by_patch};
+    int ttl_ms = (int)patience_ms(1000);
+    struct proxy *proxy = proxy_start(w->redis);
+    struct front *far = front_start(w, "--redis", proxy_url(proxy, "", ""), WATCHDOG_FLAGS,
+                                    NULL);
+
+    for (int i = 0; i < 2 * CONFIRMS; i++) {
+        struct session s = session_new(w->a, ttl_of(w, 1000));
+        const char *lock = text(w, "confirmed/%d", i);
+        const char *token = session_hold(w->a, &s, lock, NULL); /* its answer is lost */
+        stays_true(keep_alive(w->b, &s, NULL)->status == 200, ttl_ms + 100);
+        confirm_meanwhile(w, far, proxy, &s, i % CONFIRMS, confirms[i / CONFIRMS], lock, token);
+        expect_status(lock_put(w->a, lock, token_new(w), NULL), 423);
+        expect_status(lock_renew(w->a, lock, token, NULL), 200);
+        /* Nor is it renewed for ever. */
+        wait_until(leases_len(keep_alive(w->a, &s, "held=")) == 0, 4 * ttl_ms);
+        expect_status(lock_put(w->a, lock, token_new(w), NULL), 201);
+    }
+}
+
 int main(void)
 {
     const char *const flags[] = {WATCHDOG_FLAGS, NULL};
@@ -183,6 +255,7 @@ int main(void)
         E2E_TEST(test_a_late_keep_alive_revives_nothing),
         E2E_TEST(test_work_is_not_multiplied),
         E2E_TEST(test_any_request_anywhere),
+        E2E_TEST(test_a_confirmed_lease_is_not_let_go),
     };
     struct e2e_plan plan = {
         .name = "sessions-fronts", E2E_TESTS(tests), .front_ends = 2, .flags = flags};

@@ -151,6 +151,12 @@ static redisReply *watch_many(void)
                ARGS("40000", WINDOW, "1", SID));
 }
 
+static redisReply *renew_with(const char *ttl, const char *watchdog)
+{
+    return run(SCRIPT_RENEW, KEYS("jobs", RECORD(A), COUNTER),
+               ARGS(A, ttl, WINDOW, watchdog, "7"));
+}
+
 static void visit_to_many_tells_their_tokens_and_claims_them(void **state)
 {
     (void)state;
@@ -158,9 +164,14 @@ static void visit_to_many_tells_their_tokens_and_claims_them(void **state)
     expect_node(watch_many(), "[5, 0]");
     expect_lasts("jobs", 40000);
     expect_lasts(RECORD(A), 100000);
-    expect_command("held\n*\n\n*", "GET " RECORD(A));
+    const char *record = text("%s", command("GET " RECORD(A))->str);
+    expect_text_at(record, "held\nwas 0\nlisted *\n*", __FILE__, __LINE__);
     expect(node_withdraw(A, "w.1", ""), "2");
     expect_node(watch_many(), "[5, 0]");
+    expect_node(watch(A), "[renewed, lock, 5]");
+    expect_command(record, "GET " RECORD(A)); /* listed since the first visit */
+    expect_node(renew_with("40000", "visit"), "[held, 5, *");
+    expect_command("held\n\nlisted *\n*", "GET " RECORD(A));
 }
 
 static void visit_to_many_renews_nothing_else(void **state)
@@ -232,6 +243,24 @@ static void visits_of_another_session_change_nothing(void **state)
     expect_command("0", "EXISTS jobs " RECORD(A) " rlockd:barred:{jobs}:" A);
 }
 
+/* A node with a vote, or that a request has answered, keeps the lease. */
+static void keep_alive_ends_what_was_listed_before(void **state)
+{
+    const char *const *keys = KEYS("jobs", RECORD(A));
+    const char *const *args = ARGS(A, "released", WINDOW, SID, "", "9999999999999");
+
+    (void)state;
+    expect(run(SCRIPT_LEASE_END, keys, args), "2");
+    expect_command("0", "EXISTS " RECORD(A));
+    hold_of_session();
+    expect(run(SCRIPT_LEASE_END, keys, args), "2");
+    expect_node(renew_with("40000", "1"), "[held, 5, *");
+    expect(run(SCRIPT_LEASE_END, keys, args), "2");
+    expect_command("1", "EXISTS jobs");
+    expect(run(SCRIPT_LEASE_END, keys, args), "lock");
+    expect_command("0", "EXISTS jobs");
+}
+
 /* The lease may be another session's, at the other nodes. */
 static void end_of_a_session_spends_no_lease_that_is_missing_here(void **state)
 {
@@ -242,12 +271,6 @@ static void end_of_a_session_spends_no_lease_that_is_missing_here(void **state)
     expect_command("0", "EXISTS " RECORD(A));
     expect(run(SCRIPT_LEASE_END, keys, ARGS(A, "released", WINDOW, SID)), "0");
     expect_command("1", "EXISTS " RECORD(A));
-}
-
-static redisReply *renew_with(const char *ttl, const char *watchdog)
-{
-    return run(SCRIPT_RENEW, KEYS("jobs", RECORD(A), COUNTER),
-               ARGS(A, ttl, WINDOW, watchdog, "7"));
 }
 
 static void visit_that_repairs_renews_what_is_in_its_care(void **state)
@@ -351,6 +374,7 @@ int main(void)
         NODE_TEST(visit_to_one_tells_its_token),
         NODE_TEST(visit_to_one_ends_no_lease),
         NODE_TEST(visits_of_another_session_change_nothing),
+        NODE_TEST(keep_alive_ends_what_was_listed_before),
         NODE_TEST(end_of_a_session_spends_no_lease_that_is_missing_here),
         NODE_TEST(visit_that_repairs_renews_what_is_in_its_care),
         NODE_TEST(claims_have_one_number_at_all_nodes),

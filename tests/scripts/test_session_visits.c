@@ -41,6 +41,13 @@ static redisReply *lease_claim(const char *claim)
                ARGS(LEASE, "60000", claim, SID));
 }
 
+/* By a keep-alive that began then. */
+static redisReply *end_listed(const char *before_ms)
+{
+    return run(SCRIPT_LEASE_END, KEYS("jobs", RECORD),
+               ARGS(LEASE, "released", "60000", SID, "", before_ms));
+}
+
 static redisReply *lease_end(void)
 {
     return run(SCRIPT_LEASE_END, KEYS("jobs", RECORD),
@@ -271,7 +278,7 @@ static void what_is_listed_is_claimed(void **state)
     assert_in_range(reply_integer(reply_at(reply, 2)), 4000, 9000);
     expect_command(HELD("", "1", "lock", ""), "GET %s", RECORD);
     expect(lease_claim("1"), "[held, 4711, *]");
-    expect_command("held\n\n\n\n30000\nnote\n*\n1\nlock\n", "GET %s", RECORD);
+    expect_command("held\n\nlisted *\n\n30000\nnote\n*\n1\nlock\n", "GET %s", RECORD);
     expect_lasts(RECORD, 69000);
 }
 
@@ -287,6 +294,68 @@ static void an_end_releases_and_spends(void **state)
     expect_lasts(RECORD, 60000);
     expect(lease_end(), "1"); /* the same again: the first reply may have been lost */
     assert_null(next_message());
+}
+
+#define LISTED "held\n\nlisted *\n\n30000\nnote\n" SID "\nhost/1\n\n1\nlock\n"
+#define CLAIMED "held\n\n\n\n30000\nnote\n" SID "\nhost/1\n\n1\nlock\n"
+#define LATER "9999999999999" /* than the clock of any test */
+
+static void a_keep_alive_ends_what_was_listed_before(void **state)
+{
+    (void)state;
+    hold(LEASE ":0", HELD("", "1", "lock", ""));
+    expect(end_listed(LATER), "2"); /* the attempt that was granted may be answered yet */
+    expect_command(HELD("", "1", "lock", ""), "GET %s", RECORD);
+    lease_claim("1");
+    const char *listed = text("%s", command("GET %s", RECORD)->str);
+    expect(lease_claim("1"), "[held, 4711, *, " LISTED ", 1]");
+    expect_command(listed, "GET %s", RECORD); /* since the first time */
+    expect(end_listed("1700000000000"), "2");
+    expect_command("1", "HGET jobs %s", LEASE ":0");
+    expect(end_listed(LATER), "lock");
+    expect_command("0", "EXISTS jobs");
+    expect(end_listed("1700000000000"), "0");
+    expect_command("1", "GET %s", RECORD);
+}
+
+/* A PUT and a PATCH that are answered 200, behind what a keep-alive has read. */
+static void a_keep_alive_ends_nothing_that_was_confirmed(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        hold(LEASE ":0", HELD("", "1", "lock", ""));
+        lease_claim("1");
+        if (i == 0)
+            expect(run(SCRIPT_ACQUIRE,
+                       KEYS("jobs", COUNTER, "redisson_lock_queue:{jobs}", RECORD),
+                       ARGS(LEASE, "30000",
+                            "held\n\nw.2\n\n30000\nnote\n" SID "\nhost/1\n\n1\nlock\n", "90000",
+                            "86400000")),
+                   "[held, 4711, *]");
+        else
+            expect(run(SCRIPT_RENEW, KEYS("jobs", RECORD, COUNTER),
+                       ARGS(LEASE, "30000", "60000", "1")),
+                   "[held, 4711, 30000, *]");
+        expect_command(CLAIMED, "GET %s", RECORD);
+        expect(lease_claim("1"), "[held, 4711, *, " CLAIMED ", 1]");
+        expect_command(CLAIMED, "GET %s", RECORD);
+        expect(end_listed(LATER), "2");
+        expect_command("1", "HGET jobs %s", LEASE ":0");
+        expect_command(LISTED, "GET %s", RECORD); /* from now on */
+        expect(end_listed("1700000000000"), "2");
+        expect(end_listed(LATER), "lock");
+        expect_command("0", "EXISTS jobs");
+    }
+}
+
+static void a_keep_alive_ends_no_lease_that_waits_or_is_missing(void **state)
+{
+    (void)state;
+    expect(end_listed(LATER), "2");
+    expect_command("0", "EXISTS %s", RECORD);
+    command("SET %s %s", RECORD, WAITING);
+    expect(end_listed(LATER), "2");
+    expect_command(WAITING, "GET %s", RECORD);
 }
 
 static void an_end_spends_what_comes_too_late(void **state)
@@ -338,7 +407,7 @@ static void several_locks_are_one_lease(void **state)
     expect(run(SCRIPT_LEASE_CLAIM, KEYS(A, A_RECORD, A_COUNTER, B, B_RECORD, B_COUNTER),
                ARGS(LEASE, "60000", "1", SID)),
            "[held, 71 72, *, held\n\nw.1*, 1 1]");
-    expect_command("held\n\n\n\n*\n72\n1\nlock\n", "GET %s", B_RECORD);
+    expect_command("held\n\nlisted *\n72\n1\nlock\n", "GET %s", B_RECORD);
     expect(run(SCRIPT_LEASE_END, KEYS(A, A_RECORD, B, B_RECORD),
                ARGS(LEASE, "session-ended", "60000", SID)),
            "lock");
@@ -485,6 +554,9 @@ int main(void)
         SCRIPT_TEST(what_never_held_is_gone_or_waits),
         SCRIPT_TEST(what_is_listed_is_claimed),
         SCRIPT_TEST(an_end_releases_and_spends),
+        SCRIPT_TEST(a_keep_alive_ends_what_was_listed_before),
+        SCRIPT_TEST(a_keep_alive_ends_nothing_that_was_confirmed),
+        SCRIPT_TEST(a_keep_alive_ends_no_lease_that_waits_or_is_missing),
         SCRIPT_TEST(an_end_spends_what_comes_too_late),
         SCRIPT_TEST(an_end_leaves_the_line),
         SCRIPT_TEST(several_locks_are_one_lease),

@@ -54,6 +54,27 @@ local function claim(lease)
   rewrite(lease)
 end
 
+local function listed_ms(lease) return string.match(lease.attempt, '^listed (%d+)$') end
+
+local function mark_listed(lease)
+  lease.attempt = 'listed ' .. lib.number.integer(lib.number.epoch_ms())
+  rewrite(lease)
+end
+
+-- A keep-alive lists the lease: the granted attempt is not withdrawn any more. Nothing changes
+-- if no attempt could be withdrawn before.
+local function list(lease)
+  if lease.attempt ~= '' and not listed_ms(lease) then mark_listed(lease) end
+end
+
+-- Whether a keep-alive listed the lease before `before_ms`, and no request has been answered
+-- that it holds since. Where a request has been, it counts as listed from now on.
+local function was_listed(lease, before_ms)
+  local since = listed_ms(lease)
+  if lease.attempt == '' then mark_listed(lease) end
+  return since and tonumber(since) < tonumber(before_ms)
+end
+
 -- The fencing tokens as one text, with blanks between them; a token that the record does not
 -- have is read from the lock's counter.
 local function tokens_of(lease)
@@ -180,8 +201,8 @@ end
 
 return {
   holds_of = holds_of, release = release, time_left = time_left, rewrite = rewrite,
-  claim = claim, tokens_of = tokens_of, spend = spend, bar = bar, forget = forget,
-  loss_reason = loss_reason,
+  claim = claim, list = list, was_listed = was_listed, tokens_of = tokens_of, spend = spend,
+  bar = bar, forget = forget, loss_reason = loss_reason,
   end_lost = end_lost, ended_reply = ended_reply, lost_reply = lost_reply,
   unregister = unregister, publish = publish, forced_by = forced_by,
   keep_forced_by = keep_forced_by, note_forced_by = note_forced_by

@@ -8,7 +8,8 @@
 --                 request waits. Of a held lease "forced": it was force-unlocked, and has not
 --                 been told so
 --   attempt       the attempt that waits, or that was granted; empty once a later request has
---                 been answered "held"
+--                 been answered "held"; `listed` and epoch ms: since then a keep-alive of the
+--                 session has listed the lease, and no request has been answered "held"
 --   since         epoch ms when the lease began to wait
 --   ttl           ms for which the lease was acquired or renewed
 --   note          and behind it, after the character 31, the caller that acquired the lease;

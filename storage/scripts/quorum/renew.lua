@@ -85,10 +85,11 @@ end
 own_care = lease.session ~= '' and watchdog or ''
 local is_marked = not is_visit and lease.detail ~= own_mark and
   (lease.watchdog ~= own_care or lasts_longer())
-lease.attempt = ''
 if is_visit then -- no later renewal: a mark stays
+  leases.list(lease)
   lease.detail = string.match(lease.detail, '^by .*') or ''
 else
+  lease.attempt = ''
   lease.detail = is_marked and own_mark or ''
 end
 if not is_visit and not is_marked then lease.watchdog = own_care end

@@ -17,7 +17,8 @@ local records, renewed, process = {}, {}, lib.vote.process() or ''
 for i = KEY_RECORD, #KEYS, KEY_COUNT do records[i / KEY_COUNT] = KEYS[i] end
 
 -- The lines of the record of a lease that may be renewed: up to the attempt, the attempt, the
--- rest; and its token. A lease that is spent has a detail with a blank more.
+-- rest; and its token. Only the attempt of a vote has a point. A lease that is spent has a
+-- detail with a blank more.
 local PATTERN = '^(held\n[^\n]*\n)([^\n]*)(\n([^\n]*)\n.*\n(%d+)\n1\nlock\n)$'
 local OWN = '\n' .. session .. '\n'
 
@@ -28,10 +29,14 @@ for i, text in ipairs(call('mget', unpack(records))) do
   if head and since == process and string.find(rest, OWN, 1, true) and
     not string.find(head, 'spent ', 1, true) and
     try('hexists', name, string.sub(key, -36) .. ':0') == 1 and
-    (attempt == '' or call('pttl', name) <= timeout_ms * 5 / 6) then
+    (not string.find(attempt, '.', 1, true) or
+      call('pttl', name) <= timeout_ms * 5 / 6) then
     call('pexpire', name, timeout_ms)
     call('pexpire', key, keep_ms)
-    if attempt ~= '' then call('set', key, head .. rest, 'px', keep_ms) end
+    if string.find(attempt, '.', 1, true) then
+      local listed = 'listed ' .. lib.number.integer(lib.number.epoch_ms())
+      call('set', key, head .. listed .. rest, 'px', keep_ms)
+    end
     if counters == '1' then
       lib.token.keep(lib.keys.counter_of(name), timeout_ms + window_ms)
     end

@@ -6,7 +6,7 @@
 --            before the vote; of a claimed one `by <mark>`: see ../renew.lua. Behind it, or
 --            alone, `spent <reason>`: the lease is spent, but its hold is left until its time
 --            is over
---   attempt  `<worker>.<number>.<round>` of a vote; empty: the lease is claimed
+--   attempt  `<worker>.<number>.<round>` of a vote; without a point: the lease is claimed
 --   since    of a lease that holds: since when the node's process serves, by its marker, as it
 --            was when the lease was voted for or confirmed last
 --   token    always there. All locks of a lease have the same token
