@@ -110,6 +110,7 @@ void redis_link_confirmed(struct redis_link *link)
 }
 
 static void send_probe(struct redis_link *link);
+static void check_layout(struct redis_link *link);
 
 static void on_probe(void *arg, const struct redis_result *result)
 {
@@ -117,7 +118,9 @@ static void on_probe(void *arg, const struct redis_result *result)
 
     if (link->state != LINK_CONNECTING || link->give_up)
         return;
-    if (!link->checks.probed_text && result->outcome == REDIS_DONE) {
+    if (link->checks.edition != link->options.probe->edition) {
+        check_layout(link); /* the answer is about keys of before */
+    } else if (!link->checks.probed_text && result->outcome == REDIS_DONE) {
         link->checks.probed_text = true;
         send_probe(link);
     } else if (result->outcome == REDIS_DONE ||
@@ -205,6 +208,10 @@ static void on_layout(redisAsyncContext *context, void *raw, void *arg)
     (void)context;
     if (reply == NULL || link->state != LINK_CONNECTING || link->give_up)
         return;
+    if (link->checks.edition != probe->edition) {
+        check_layout(link);
+        return;
+    }
     snprintf(own, sizeof(own), "%d", probe->layout);
     /* An error is no layout: the probe finds out more. */
     if (reply->type != REDIS_REPLY_STRING || strcmp(reply->str, own) == 0) {
@@ -221,6 +228,8 @@ static void check_layout(struct redis_link *link)
 {
     const struct redis_probe *probe = link->options.probe;
 
+    if (probe != NULL)
+        link->checks.edition = probe->edition;
     if (probe == NULL || probe->layout_key == NULL)
         begin_probe(link);
     else

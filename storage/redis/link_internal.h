@@ -96,6 +96,7 @@ struct link_sync {
 struct link_checks {
     size_t probed;       /* slots of the probe that were asked for */
     bool probed_text;    /* the probe ran as EVAL; it is tried as EVALSHA next */
+    unsigned edition;    /* of the probe, when these checks began */
     bool is_unconfirmed; /* all checks have passed, and options.confirm was called */
     /* These become redis_link.server's when the connection is up. */
     char run_id[REDIS_RUN_ID_SIZE], promotion[REDIS_RUN_ID_SIZE];

@@ -88,6 +88,7 @@ struct redis_probe {
      * NULL: it is not known yet. */
     const char *layout_key;
     int layout;
+    unsigned edition; /* another one when the keys have changed, also during the checks */
 };
 
 /* A command without a script: its name and its arguments. */

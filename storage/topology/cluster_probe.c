@@ -116,7 +116,8 @@ void cluster_probe_make(struct cluster_node *node)
     probe->probe = (struct redis_probe){.keys = probe->homes,
                                         .channels = wanted->channels,
                                         .channel_count = wanted->channel_count,
-                                        .layout = wanted->layout};
+                                        .layout = wanted->layout,
+                                        .edition = probe->probe.edition + 1};
     if (node->slot_count == 0)
         return;
     write_layout_key(node, wanted->layout_key);

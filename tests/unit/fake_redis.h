@@ -30,9 +30,11 @@ enum { FAKE_REDIS_PATIENCE_MS = 10000 };
 /* The caller fills in the first members. */
 struct fake_redis {
     const char *greeting; /* NULL: without checks */
+    int probes;           /* as EVAL and as EVALSHA: are answered before `after` */
     const char *after;    /* what the client sends before `then` is sent; NULL: nothing */
     const char *then;
     int delay_ms; /* between the two */
+    int last_probes; /* are answered after `then` */
     int listener;
     pthread_t thread;
     struct sockaddr_un address;
@@ -69,6 +71,15 @@ static bool sends(int fd, const char *text)
     return send(fd, text, strlen(text), MSG_NOSIGNAL) > 0;
 }
 
+static bool answers_probes(int fd, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (!reads_until(fd, "EVAL\r\n") || !sends(fd, ":1\r\n") ||
+            !reads_until(fd, "EVALSHA\r\n") || !sends(fd, ":1\r\n"))
+            return false;
+    return true;
+}
+
 static void *serve(void *arg)
 {
     const struct fake_redis *redis = arg;
@@ -78,8 +89,10 @@ static void *serve(void *arg)
 
     if (reads_until(fd, "INFO\r\n") &&
         sends(fd, redis->greeting != NULL ? redis->greeting : FAKE_REDIS_GREETING("")) &&
+        answers_probes(fd, redis->probes) &&
         (redis->after == NULL || reads_until(fd, redis->after)) &&
-        poll(NULL, 0, redis->delay_ms) == 0 && sends(fd, redis->then))
+        poll(NULL, 0, redis->delay_ms) == 0 && sends(fd, redis->then) &&
+        answers_probes(fd, redis->last_probes))
         while (poll(&readable, 1, FAKE_REDIS_PATIENCE_MS) > 0 &&
                read(fd, rest, sizeof(rest)) > 0)
             ;

@@ -87,11 +87,13 @@ static void new_slots_bring_new_keys(void **state)
 {
     (void)state;
     cluster_probe_make(&node);
+    unsigned edition = node.probe.probe.edition;
     cluster.owners[OWNED] = NULL;
     node.slot_count = 0;
     node.has_new_slots = true;
     cluster_probe_make(&node);
     assert_int_equal(node.probe.probe.slot_count, 0);
+    assert_int_not_equal(node.probe.probe.edition, edition);
     cluster.owners[OWNED] = &node;
     node.slot_count = 1;
     node.has_new_slots = true;
