@@ -84,6 +84,10 @@ struct cluster_scout {
     struct redis_host down_at;
     bool has_down;
     size_t contradictions;
+    /* While some keys cannot be reached: when another node is asked, after which wait (0: all
+     * can be reached), and how many further nodes may be left for an older map. */
+    int64_t look_ns, look_wait_ns;
+    size_t looks;
 };
 
 struct cluster_subscription {

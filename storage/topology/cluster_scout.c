@@ -16,6 +16,9 @@
 #define SPACING_NS (100 * CLOCK_NS_PER_MS)
 /* While some keys cannot be reached. */
 #define TROUBLE_PERIOD_NS (500 * CLOCK_NS_PER_MS)
+/* And how long until another node is asked: twice as long each time. */
+#define LOOK_FIRST_NS (2 * CLOCK_NS_PER_S)
+#define LOOK_LONGEST_NS (64 * CLOCK_NS_PER_S)
 
 enum {
     CONTRADICTIONS_MAX = 3 /* then the node that is asked has an old map */
@@ -48,12 +51,30 @@ static const struct redis_host *find_candidate(const struct cluster *cluster, si
     return n < url->host_count ? &url->hosts[n] : NULL;
 }
 
-/* Takes effect at the next connect. */
+/* Whether the node at this address is a known one that serves its slots. */
+static bool serves(const struct cluster *cluster, const struct redis_host *at)
+{
+    const struct cluster_node *node;
+
+    DL_FOREACH(cluster->nodes, node) {
+        if (!node->is_stopped && node->at.port == at->port &&
+            strcmp(node->at.host, at->host) == 0)
+            return cluster_node_is_up(node) && node->down_ns == 0;
+    }
+    return false;
+}
+
+/* Takes effect at the next connect. No time is spent on a master that is known not to serve
+ * when another node is looked for. */
 static void choose_next(struct cluster *cluster)
 {
     struct cluster_scout *scout = &cluster->scout;
-    const struct redis_host *host = find_candidate(cluster, ++scout->candidate);
+    const struct redis_host *host;
 
+    do {
+        host = find_candidate(cluster, ++scout->candidate);
+    } while (scout->looks > 0 && scout->candidate < cluster->slots->master_count &&
+             !serves(cluster, host));
     if (host == NULL) {
         scout->candidate = 0;
         host = find_candidate(cluster, 0);
@@ -103,6 +124,64 @@ static void check_for_contradiction(struct cluster *cluster)
     }
 }
 
+/* A node that is cut off from the cluster, but not from this process, names dead masters for
+ * ever: other nodes may know their successors. In a failover all nodes name the dead master for
+ * a while: then the next node that is asked is as good as this one. */
+static void look_elsewhere(struct cluster *cluster)
+{
+    struct cluster_scout *scout = &cluster->scout;
+    const char *why_not;
+
+    if (topology_is_ready(&cluster->topology, &why_not)) {
+        scout->look_wait_ns = 0;
+        return;
+    }
+    if (scout->look_wait_ns == 0) {
+        scout->look_wait_ns = LOOK_FIRST_NS;
+    } else if (now(cluster) < scout->look_ns) {
+        return;
+    } else {
+        if (scout->look_wait_ns < LOOK_LONGEST_NS)
+            scout->look_wait_ns *= 2;
+        scout->looks = cluster->slots->master_count + cluster->slots->replica_count +
+                       cluster->topology.options.url->host_count;
+        give_up(cluster, "this node of the cluster names masters that do not serve");
+    }
+    scout->look_ns = now(cluster) + scout->look_wait_ns;
+}
+
+/* Whether the map takes slots from a master that serves, and gives them to none that does. */
+static bool is_worse(const struct cluster *cluster, const struct cluster_slots *slots)
+{
+    bool is_served[CLUSTER_MASTERS_MAX];
+
+    for (size_t i = 0; i < slots->master_count; i++)
+        is_served[i] = serves(cluster, &slots->masters[i]);
+    for (size_t slot = 0; slot < REDIS_SLOTS; slot++) {
+        const struct cluster_node *owner = cluster->owners[slot];
+        uint16_t i = slots->master_of[slot];
+        if (owner != NULL && cluster_node_is_up(owner) && owner->down_ns == 0 &&
+            (i == CLUSTER_NO_MASTER || !is_served[i]))
+            return true;
+    }
+    return false;
+}
+
+static void use(struct cluster *cluster, struct cluster_slots *slots)
+{
+    struct cluster_scout *scout = &cluster->scout;
+
+    free(cluster->slots);
+    cluster->slots = slots;
+    scout->why_not[0] = '\0';
+    scout->looks = 0;
+    redis_link_proven(scout->link);
+    metrics_add(cluster->topology.options.metrics, METRIC_CLUSTER_MAPS, 1);
+    scout->mapped(cluster);
+    check_for_contradiction(cluster);
+    look_elsewhere(cluster);
+}
+
 static const char *explain(const char *error)
 {
     if (strncmp(error, "NOPERM", 6) == 0)
@@ -122,13 +201,13 @@ static void on_map(void *arg, const struct redis_result *result)
         struct cluster_slots *slots = malloc(sizeof(*slots));
         if (slots != NULL &&
             cluster_slots_read(slots, result->reply, scout->url.hosts[0].host)) {
-            free(cluster->slots);
-            cluster->slots = slots;
-            scout->why_not[0] = '\0';
-            redis_link_proven(scout->link);
-            metrics_add(cluster->topology.options.metrics, METRIC_CLUSTER_MAPS, 1);
-            scout->mapped(cluster);
-            check_for_contradiction(cluster);
+            if (scout->looks > 0 && is_worse(cluster, slots)) {
+                scout->looks--;
+                free(slots);
+                give_up(cluster, "this node of the cluster has an old map of slots");
+            } else {
+                use(cluster, slots);
+            }
         } else {
             free(slots);
             give_up(cluster, "a node of the cluster gives no map of slots");

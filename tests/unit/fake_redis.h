@@ -33,7 +33,7 @@ struct fake_redis {
     int probes;           /* as EVAL and as EVALSHA: are answered before `after` */
     const char *after;    /* what the client sends before `then` is sent; NULL: nothing */
     const char *then;
-    int delay_ms; /* between the two */
+    int delay_ms;    /* between the two */
     int last_probes; /* are answered after `then` */
     int listener;
     pthread_t thread;
