@@ -44,7 +44,8 @@ struct slot_marker {
     bool is_asked;
     struct topology_node *asked_node;
     char asked_run_id[REDIS_RUN_ID_SIZE]; /* of the process that the last refresh was for */
-    int64_t seen_ms;                      /* the last refresh, by Redis' clock; 0: none yet */
+    char seen_run_id[REDIS_RUN_ID_SIZE];  /* of the process that answered last */
+    int64_t seen_ms;                      /* when, by Redis' clock; 0: none has yet */
     char key[MARK_KEY_SIZE];
 };
 
@@ -93,6 +94,12 @@ static struct process *process_make(struct marker *marker, const char *run_id)
     return process;
 }
 
+static void process_free(struct marker *marker, struct process *process)
+{
+    HASH_DEL(marker->processes, process);
+    free(process);
+}
+
 static struct slot_marker *slot_marker_make(struct marker *marker, unsigned slot)
 {
     char tag[TOPOLOGY_TAG_SIZE];
@@ -129,11 +136,16 @@ static void note_loss(const struct slot_marker *slot_marker, const char *run_id,
                             (json_int_t)(slot_marker->seen_ms - kept_ms)));
 }
 
-static void begin_quarantine(struct process *process, int64_t left_ms, int64_t sent_ns)
+static void begin_quarantine(struct process *process, int64_t begun_ms, int64_t quarantine_ms,
+                             int64_t sent_ns)
 {
+    int64_t left_ms = quarantine_ms - begun_ms;
+
     process->until_ns = 0;
     if (left_ms <= 0)
         return;
+    if (left_ms > quarantine_ms) /* Redis' clock was set back since the begin */
+        left_ms = quarantine_ms;
     process->until_ns = sent_ns + left_ms * CLOCK_NS_PER_MS;
     log_write(LOG_LEVEL_WARN, "quarantine: Redis may have lost leases; grants are held back",
               json_pack("{s:s, s:I}", "run_id", process->run_id, "ms", (json_int_t)left_ms));
@@ -143,6 +155,24 @@ static void begin_quarantine(struct process *process, int64_t left_ms, int64_t s
 static bool is_time(int64_t ms)
 {
     return ms >= 0 && ms < INT64_C(4102444800000);
+}
+
+/* Whether the process that answered last is another one than this refresh is for. In a cluster
+ * that means little: a slot moves, and a master that comes back becomes a replica first. */
+static bool is_replaced(const struct slot_marker *slot_marker)
+{
+    return slot_marker->slot >= TOPOLOGY_ALL_SLOTS && slot_marker->seen_ms != 0 &&
+           strcmp(slot_marker->seen_run_id, slot_marker->asked_run_id) != 0;
+}
+
+/* A process that comes back after another one served is to be read again before it grants. */
+static void forget_replaced(struct slot_marker *slot_marker)
+{
+    struct marker *marker = slot_marker->marker;
+    struct process *process = process_of(marker, slot_marker->seen_run_id);
+
+    if (process != NULL && is_replaced(slot_marker))
+        process_free(marker, process);
 }
 
 static void on_refreshed(void *arg, const struct redis_result *result)
@@ -170,13 +200,15 @@ static void on_refreshed(void *arg, const struct redis_result *result)
     if (since_ms != process->since_ms) {
         if (slot_marker->seen_ms != 0 && kept_ms < slot_marker->seen_ms)
             note_loss(slot_marker, process->run_id, kept_ms);
-        begin_quarantine(process,
-                         since_ms + marker->store->options.config->quarantine_ms - now_ms,
-                         result->sent_ns);
+        begin_quarantine(process, now_ms - since_ms,
+                         marker->store->options.config->quarantine_ms, result->sent_ns);
     }
     process->since_ms = since_ms;
     snprintf(process->promotion, sizeof(process->promotion), "%s", promotion);
     process->answer_ns = loop_now_ns(marker->store->options.loop);
+    forget_replaced(slot_marker);
+    memcpy(slot_marker->seen_run_id, slot_marker->asked_run_id,
+           sizeof(slot_marker->seen_run_id));
     slot_marker->seen_ms = now_ms;
     process->ahead_ns = now_ms * CLOCK_NS_PER_MS - result->sent_ns;
     marker->ahead_ms = now_ms - result->sent_ns / CLOCK_NS_PER_MS;
@@ -219,6 +251,8 @@ static void refresh_slot_marker(struct slot_marker *slot_marker, struct topology
     call_string(call, MARKER_ARG_RUN_ID, slot_marker->asked_run_id);
     call_number(call, MARKER_ARG_LAYOUT, KEY_LAYOUT);
     tell_what_is_known(call, slot_marker, process);
+    if (is_replaced(slot_marker))
+        call_number(call, MARKER_ARG_ELSEWHERE, slot_marker->seen_ms);
     slot_marker->is_asked = true;
     slot_marker->asked_node = node;
     call_send_to(call, node, on_refreshed, slot_marker);
@@ -251,8 +285,7 @@ static void forget_processes(struct marker *marker, bool all)
                        !was_asked_last(marker, process);
         if (!all && !is_gone)
             continue;
-        HASH_DEL(marker->processes, process);
-        free(process);
+        process_free(marker, process);
     }
 }
 

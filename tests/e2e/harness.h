@@ -409,6 +409,8 @@ struct proxy *proxy_start_before(struct redis *redis, const char *address, int s
 int proxy_port(const struct proxy *proxy);
 /* Returns when the mode holds. A front end gives an answer up after 2 s. */
 void proxy_set(struct proxy *proxy, enum proxy_mode mode);
+/* Resets every connection; new ones are to this Redis, at its socket. */
+void proxy_turn_to(struct proxy *proxy, struct redis *redis);
 /* Lets go of the answers that PROXY_HOLD holds by now. */
 void proxy_pass_held(struct proxy *proxy);
 /* Connections made until now stay, and are silent for good, as behind a firewall that forgot

@@ -394,6 +394,14 @@ void proxy_set(struct proxy *proxy, enum proxy_mode mode)
     wait_until(proxy->turns - turns >= 2, SETTLE_MS);
 }
 
+void proxy_turn_to(struct proxy *proxy, struct redis *redis)
+{
+    assert_int_equal(proxy->server_port, 0);
+    proxy_set(proxy, PROXY_RESET); /* meanwhile the thread asks for no server */
+    proxy->redis = redis;
+    proxy_set(proxy, PROXY_PASS);
+}
+
 void proxy_silence(struct proxy *proxy)
 {
     proxy->silences = true;

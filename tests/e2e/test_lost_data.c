@@ -205,6 +205,31 @@ static void test_grants_are_held_back(struct world *w)
     expect_status(lock_renew(fe, "q/other", other, NULL), 200);
 }
 
+static void turn_to(struct proxy *proxy, struct redis *redis, struct front *fe)
+{
+    proxy_turn_to(proxy, redis);
+    wait_until(front_ready(fe), RECOVER_MS);
+}
+
+/* Behind an address that moves. The old master was no replica meanwhile. */
+static void test_old_master_that_comes_back(struct world *w)
+{
+    skip_on_masters(w); /* a node of a cluster says where the others are */
+    struct redis *old = redis_start(w, NULL), *new = redis_start(w, NULL);
+    struct proxy *proxy = proxy_start_before(old, "127.0.0.1", 0);
+    struct front *fe = front_start(w, "--redis", proxy_url(proxy, "", ""), "--quarantine-ms",
+                                   text(w, "%d", quarantine_ms()), NULL);
+
+    wait_until(!is_quarantined(fe), 9000);
+    expect_status(lock_put(fe, "q/old", token_new(w), NULL), 201);
+    turn_to(proxy, new, fe);
+    wait_until(losses(fe) == 1, 3000);
+    turn_to(proxy, old, fe);
+    expect_quarantine(w, lock_put(fe, "q/back", token_new(w), NULL));
+    wait_until(losses(fe) == 2, 3000);
+    expect_quarantine(w, lock_put(fe, "q/back", token_new(w), NULL));
+}
+
 static void test_every_kind_is_held_back(struct world *w)
 {
     struct redis *redis = redis_start(w, NULL);
@@ -246,6 +271,7 @@ int main(void)
         E2E_TEST(test_fencing_tokens_grow),
         E2E_TEST(test_first_start),
         E2E_TEST(test_grants_are_held_back),
+        E2E_TEST(test_old_master_that_comes_back),
         E2E_TEST(test_every_kind_is_held_back),
         E2E_TEST(test_permits_are_held_back),
     };

@@ -131,6 +131,35 @@ static void a_marker_without_a_promotion_stays(void **state)
     assert_true(number(refresh("one"), 0) > 1000);
 }
 
+/* A master that was replaced, and comes back without having been a replica. A front end that
+ * saw the other process, too, begins nothing again. */
+static void a_process_that_was_replaced_begins_anew(void **state)
+{
+    (void)state;
+    int64_t last = number(refresh("one"), 2);
+    command("HSET %s since 1000 kept 900", MARKER);
+    expect(run(SCRIPT_MARKER, KEYS(MARKER), ARGS("one", "1", "", "", "1000")),
+           "[1000, 900, *, *]");
+    command("HSET %s at 2000", MARKER);
+    redisReply *anew = run(SCRIPT_MARKER, KEYS(MARKER), ARGS("one", "1", "", "", "5000"));
+    assert_true(number(anew, 0) >= last);
+    assert_int_equal(number(anew, 1), 2000);
+    redisReply *other = run(SCRIPT_MARKER, KEYS(MARKER), ARGS("one", "1", "", "", "5001"));
+    assert_int_equal(number(other, 0), number(anew, 0));
+    assert_int_equal(number(other, 1), 2000);
+}
+
+/* Between the return and this refresh another front end has refreshed, which saw no other. */
+static void a_refresh_hides_no_replacement(void **state)
+{
+    (void)state;
+    refresh("one");
+    command("HSET %s since 1000", MARKER);
+    int64_t last = number(refresh("one"), 2);
+    redisReply *anew = run(SCRIPT_MARKER, KEYS(MARKER), ARGS("one", "1", "", "", "5000"));
+    assert_true(number(anew, 0) >= last);
+}
+
 static void lost_data_begin_anew(void **state)
 {
     (void)state;
@@ -175,6 +204,8 @@ int main(void)
         SCRIPT_TEST(a_promotion_begins_anew),
         SCRIPT_TEST(a_process_that_is_known_begins_anew_when_promoted),
         SCRIPT_TEST(a_marker_without_a_promotion_stays),
+        SCRIPT_TEST(a_process_that_was_replaced_begins_anew),
+        SCRIPT_TEST(a_refresh_hides_no_replacement),
         SCRIPT_TEST(lost_data_begin_anew),
         SCRIPT_TEST(a_marker_without_a_layout_is_of_this_one),
         SCRIPT_TEST(another_layout_is_left_alone),

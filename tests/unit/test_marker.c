@@ -14,10 +14,11 @@
 #include "storage/topology/topology.h"
 #include "tests/lib/fake_loop.h"
 
-static const struct redis_server server = {.run_id = "one", .up_since_ns = 1};
+static struct redis_server server = {.run_id = "one", .up_since_ns = 1};
 static struct config config;
 static struct metrics metrics;
 static struct store store;
+static int64_t elsewhere_ms;  /* that the refresh under way says; 0: nothing */
 static redis_done *refreshed; /* of the refresh under way; NULL: none is */
 static void *refreshed_arg;
 
@@ -88,6 +89,7 @@ void topology_node_check(struct topology_node *node, const char *reason)
 struct store_call *call_begin(struct store *asked, enum script script)
 {
     assert_int_equal(script, SCRIPT_MARKER);
+    elsewhere_ms = 0;
     return (struct store_call *)asked;
 }
 
@@ -108,8 +110,8 @@ void call_string(struct store_call *call, size_t at, const char *text)
 void call_number(struct store_call *call, size_t at, int64_t number)
 {
     (void)call;
-    (void)at;
-    (void)number;
+    if (at == MARKER_ARG_ELSEWHERE)
+        elsewhere_ms = number;
 }
 
 void call_send_to(struct store_call *call, struct topology_node *node, redis_done *done,
@@ -148,13 +150,27 @@ static void redis_says(int64_t since_ms, int64_t kept_ms, int64_t now_ms)
     redisReply *elements[] = {&numbers[0], &numbers[1], &numbers[2], &numbers[3]};
     redisReply reply = {.type = REDIS_REPLY_ARRAY, .elements = 4, .element = elements};
 
-    answer(&(struct redis_result){
-        .outcome = REDIS_DONE, .reply = (const struct redis_value *)&reply, .server = &server});
+    answer(&(struct redis_result){.outcome = REDIS_DONE,
+                                  .reply = (const struct redis_value *)&reply,
+                                  .sent_ns = loop.now_ns,
+                                  .server = &server});
 }
 
 static void redis_is_away(void)
 {
     answer(&(struct redis_result){.outcome = REDIS_REFUSED, .server = &server});
+}
+
+static void another_process_serves(const char *run_id)
+{
+    snprintf(server.run_id, sizeof(server.run_id), "%s", run_id);
+    server.up_since_ns = loop.now_ns;
+    pass(1000);
+}
+
+static int64_t quarantine_ms(void)
+{
+    return marker_longest_quarantine_ms(store.marker);
 }
 
 static int64_t losses(void)
@@ -168,6 +184,8 @@ static int set_up(void **state)
     loop.now_ns = CLOCK_NS_PER_S;
     timers_init(&loop.timers);
     refreshed = NULL;
+    config.quarantine_ms = 8000;
+    server = (struct redis_server){.run_id = "one", .up_since_ns = 1};
     store.options = (struct store_options){.config = &config,
                                            .loop = &loop,
                                            .metrics = &metrics,
@@ -215,6 +233,37 @@ static void a_long_time_without_redis_is_no_loss(void **state)
     assert_int_equal(losses(), 0);
 }
 
+/* The old master comes back, and was no replica meanwhile. */
+static void a_process_that_was_replaced_lost_data(void **state)
+{
+    (void)state;
+    redis_says(1000, 900, 50000);
+    assert_int_equal(elsewhere_ms, 0);
+    another_process_serves("two");
+    assert_int_equal(elsewhere_ms, 50000);
+    redis_says(51000, 50000, 51000);
+    pass(9000);
+    assert_int_equal(elsewhere_ms, 0);
+    redis_says(51000, 50000, 60000);
+    assert_int_equal(quarantine_ms(), 0);
+    another_process_serves("one");
+    assert_int_equal(elsewhere_ms, 60000);
+    assert_true(quarantine_ms() > 0); /* nothing is granted before the answer */
+    redis_says(61000, 50000, 61000);
+    assert_int_equal(losses(), 1);
+    assert_int_equal(quarantine_ms(), 8000);
+}
+
+/* The clock of Redis' host was set back by an hour after the process began. */
+static void a_quarantine_is_no_longer_than_it_is_set(void **state)
+{
+    (void)state;
+    redis_says(3700000, 0, 100000);
+    assert_int_equal(quarantine_ms(), 8000);
+    pass(8000);
+    assert_int_equal(quarantine_ms(), 0);
+}
+
 static void another_layout_ends_the_connection(void **state)
 {
     redisReply layout = {.type = REDIS_REPLY_STRING, .str = "2", .len = 1};
@@ -232,6 +281,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_process_with_older_data_lost_some, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_long_time_without_redis_is_no_loss, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_process_that_was_replaced_lost_data, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_quarantine_is_no_longer_than_it_is_set, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(another_layout_ends_the_connection, set_up, tear_down),
     };
