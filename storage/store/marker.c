@@ -158,10 +158,13 @@ static bool is_time(int64_t ms)
 }
 
 /* Whether the process that answered last is another one than this refresh is for. In a cluster
- * that means little: a slot moves, and a master that comes back becomes a replica first. */
+ * that means little: a slot moves, and a master that comes back becomes a replica first. No
+ * server of a quorum takes the place of another one. */
 static bool is_replaced(const struct slot_marker *slot_marker)
 {
-    return slot_marker->slot >= TOPOLOGY_ALL_SLOTS && slot_marker->seen_ms != 0 &&
+    return slot_marker->slot >= TOPOLOGY_ALL_SLOTS &&
+           topology_quorum_nodes(topology_of(slot_marker->marker)) == 0 &&
+           slot_marker->seen_ms != 0 &&
            strcmp(slot_marker->seen_run_id, slot_marker->asked_run_id) != 0;
 }
 
