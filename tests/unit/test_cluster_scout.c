@@ -133,7 +133,6 @@ static void on_mapped(struct cluster *mapped)
 
 static int set_up(void **state)
 {
-
     (void)state;
     memset(&cluster, 0, sizeof(cluster));
     memset(nodes, 0, sizeof(nodes));
@@ -167,6 +166,7 @@ static int tear_down(void **state)
     (void)state;
     cluster_scout_stop(&cluster);
     cluster_scout_free(&cluster);
+    timers_release(&loop.timers);
     free(cluster.slots);
     return 0;
 }
