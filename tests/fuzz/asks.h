@@ -142,7 +142,7 @@ static void on_session(void *arg, const struct session_view *view)
         look_at(view->leases[i].kind);
     }
     for (size_t i = 0; i < view->loss_count; i++) {
-        look_at(view->losses[i].ref);
+        look_at(view->losses[i].text);
         look_at(view->losses[i].reason);
     }
 }
